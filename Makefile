@@ -1,0 +1,47 @@
+# Two commands matter: `make run` serves the dashboard, `make test` checks everything.
+# Each does its own set-up in .venv and repeats it only when the pinned requirements change.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PORT   ?= 8501
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test lint types unit bench publish clean
+
+run: $(VENV)/runtime.stamp publish
+	$(PY) -m streamlit run app/main.py --server.port $(PORT)
+
+test: lint types unit
+
+lint: $(VENV)/dev.stamp
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/dev.stamp
+	$(VENV)/bin/mypy
+
+unit: $(VENV)/dev.stamp
+	$(PY) -m pytest -n 2
+
+bench: $(VENV)/dev.stamp
+	$(PY) -m engine bench
+
+publish: $(VENV)/runtime.stamp
+	$(PY) -m engine.store publish
+
+# A stamp, not the folder, is the target: an interrupted install leaves no stamp and is taken up again.
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else "RouteCal needs Python 3.11; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/runtime.stamp: requirements.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) -r requirements.txt
+	touch $@
+
+$(VENV)/dev.stamp: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) -r requirements-dev.txt
+	touch $(VENV)/runtime.stamp $@
+
+clean:
+	rm -rf $(VENV) data/routing.duckdb .mypy_cache .ruff_cache .pytest_cache

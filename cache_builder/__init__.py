@@ -1,0 +1,1 @@
+"""From trained models to per-sample tables: models, data, training, extraction, shards."""

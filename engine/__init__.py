@@ -1,0 +1,1 @@
+"""RouteCal's statistics: plain functions of numpy arrays, with neither a plotting nor a web library in sight."""

@@ -1,0 +1,61 @@
+"""Every error that a caller may want to catch. Each message names the culprit, what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class RouteCalError(Exception):
+    """Base of all errors that RouteCal raises on purpose."""
+
+
+class InvalidInput(RouteCalError, ValueError):
+    """An argument that cannot be worked with."""
+
+    def __init__(self, argument: str, expected: str, got: str) -> None:
+        self.argument = argument
+        self.expected = expected
+        self.got = got
+        super().__init__(f"{argument}: expected {expected}, got {got}")
+
+
+class UnknownName(InvalidInput):
+    """A name (feature, method, run, test, ...) that is not among the valid ones."""
+
+    def __init__(self, argument: str, name: str, valid: Iterable[str]) -> None:
+        self.name = name
+        self.valid = tuple(valid)
+        listed = ", ".join(self.valid) if self.valid else "none available"
+        super().__init__(argument, f"one of: {listed}", repr(name))
+
+
+class MissingData(RouteCalError):
+    """A run does not hold what a computation needs (logits, a routing profile, labels)."""
+
+    def __init__(self, what: str, needed_for: str, remedy: str) -> None:
+        self.what = what
+        super().__init__(f"this run has no {what}, which {needed_for} needs; {remedy}")
+
+
+class CacheError(RouteCalError):
+    """A cache file or shard that cannot be read or written."""
+
+
+class NotACache(CacheError):
+    """The file is missing, or is not a DuckDB database made by RouteCal."""
+
+
+class SchemaMismatch(CacheError):
+    """The cache was written under another schema version."""
+
+    def __init__(self, path: str, found: str, supported: str) -> None:
+        self.found = found
+        self.supported = supported
+        super().__init__(
+            f"{path}: schema version {found}, but this release reads version {supported}; "
+            "publish the shards again with this release"
+        )
+
+
+class CorruptShard(CacheError):
+    """A shard whose bytes do not match its checksum, or whose contents contradict themselves."""

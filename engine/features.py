@@ -1,0 +1,163 @@
+"""Per-sample scalars rho(x) made of the routing profile, the confidence and the logits. All are label-free.
+
+Sums over layers run layer by layer in float64, in depth order. Floating-point addition is not associative: a fixed
+order is what lets the SQL path of `engine.store` arrive at the same doubles, and so at the same tertiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import xlogy
+
+from engine import validation
+from engine.errors import InvalidInput, MissingData, UnknownName
+from engine.types import FloatArray, RunData
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A named scalar: how it is shown, what it needs and how it is computed."""
+
+    name: str
+    label: str
+    formula: str
+    needs: str
+    compute: Callable[[RunData], FloatArray]
+
+    def available(self, run: RunData) -> bool:
+        """Whether the run holds what this feature needs."""
+        has = {"profile": run.n_layers > 0, "logits": run.logits is not None, "confidence": True}
+        return has[self.needs]
+
+
+def _profile(run: RunData) -> FloatArray:
+    if run.n_layers == 0:
+        raise MissingData(
+            "routing profile",
+            "this feature",
+            "choose a feature made of confidence, logits or an extra column",
+        )
+    return run.entropies
+
+
+def layer_mean(profile: FloatArray) -> FloatArray:
+    """(n,) mean over layers, summed in depth order."""
+    total = profile[:, 0].astype(np.float64)
+    for layer in range(1, profile.shape[1]):
+        total = total + profile[:, layer]
+    return total / profile.shape[1]
+
+
+def layer_std(profile: FloatArray) -> FloatArray:
+    """(n,) population standard deviation over layers, two passes in depth order."""
+    centre = layer_mean(profile)
+    total = np.zeros_like(centre)
+    for layer in range(profile.shape[1]):
+        deviation = profile[:, layer] - centre
+        total = total + deviation * deviation
+    return np.sqrt(total / profile.shape[1])
+
+
+def layer_slope(profile: FloatArray) -> FloatArray:
+    """(n,) least-squares slope of H_l on depth, depth running from 0 (first layer) to 1 (last)."""
+    n_layers = profile.shape[1]
+    if n_layers < 2:
+        raise InvalidInput("layers", "at least two layers for a slope", f"{n_layers}")
+    depth = np.linspace(-0.5, 0.5, n_layers)
+    total = np.zeros(profile.shape[0])
+    for layer in range(n_layers):
+        total = total + depth[layer] * profile[:, layer]
+    return total / float(depth @ depth)
+
+
+def predictive_entropy(run: RunData) -> FloatArray:
+    """(n,) -sum_k p_k log p_k / log K."""
+    probabilities = run.probs
+    n_classes = probabilities.shape[1]
+    if n_classes < 2:
+        raise InvalidInput("logits", "at least two classes for a predictive entropy", "one class")
+    entropy: FloatArray = -xlogy(probabilities, probabilities).sum(axis=1) / np.log(n_classes)
+    return entropy
+
+
+SUMMARIES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "mean": layer_mean,
+    "std": layer_std,
+    "max": lambda profile: profile.max(axis=1),
+    "min": lambda profile: profile.min(axis=1),
+    "range": lambda profile: profile.max(axis=1) - profile.min(axis=1),
+    "first": lambda profile: profile[:, 0],
+    "last": lambda profile: profile[:, -1],
+    "slope": layer_slope,
+}
+
+FEATURES: dict[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        Feature("r_agg", "mean routing entropy", "mean_l H_l", "profile", lambda run: layer_mean(_profile(run))),
+        Feature("r_std", "spread of routing entropy over depth", "std_l H_l", "profile",
+                lambda run: layer_std(_profile(run))),
+        Feature("last", "routing entropy of the last layer", "H_L", "profile", lambda run: _profile(run)[:, -1]),
+        Feature("concentration", "routing concentration", "1 - mean_l H_l", "profile",
+                lambda run: 1 - layer_mean(_profile(run))),
+        Feature("r_agg_x_conf", "routing entropy times confidence", "mean_l H_l * c", "profile",
+                lambda run: layer_mean(_profile(run)) * run.confidence),
+        Feature("pred_entropy", "predictive entropy", "-sum_k p_k log p_k / log K", "logits", predictive_entropy),
+        Feature("confidence", "confidence itself", "c", "confidence", lambda run: run.confidence),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CustomFeature:
+    """A scalar of one's own: a summary of chosen layers, optionally times confidence.
+
+    `layers` are numbered from 1 to L, as in H_1..H_L and in the cache's `layers` table.
+    """
+
+    layers: tuple[int, ...]
+    summary: str = "std"
+    times_confidence: bool = False
+
+    @property
+    def name(self) -> str:
+        """A compact name, such as `std(H1,H4)*c`."""
+        listed = ",".join(f"H{layer}" for layer in self.layers)
+        return f"{self.summary}({listed})" + ("*c" if self.times_confidence else "")
+
+
+def check_layers(layers: Sequence[int], n_layers: int) -> tuple[int, ...]:
+    """Distinct layer numbers of an L-layer profile, in depth order."""
+    if n_layers == 0:
+        raise MissingData("routing profile", "a custom feature", "choose a run with routing layers")
+    chosen = tuple(sorted({validation.whole("layers", layer, 1) for layer in layers}))
+    if not chosen or chosen[-1] > n_layers:
+        raise InvalidInput("layers", f"one or more layer numbers from 1 to {n_layers}", repr(list(layers)))
+    return chosen
+
+
+def custom(run: RunData, layers: Sequence[int], summary: str = "std", times_confidence: bool = False) -> FloatArray:
+    """(n,) a summary (`SUMMARIES`) over chosen layers, numbered from 1, optionally times confidence."""
+    chosen = check_layers(layers, run.n_layers)
+    validation.choice("summary", summary, SUMMARIES)
+    values = SUMMARIES[summary](run.entropies[:, [layer - 1 for layer in chosen]])
+    return values * run.confidence if times_confidence else values
+
+
+def feature(run: RunData, name: str | CustomFeature) -> FloatArray:
+    """(n,) values of a named feature, a custom one, or one of the run's own extra columns."""
+    if isinstance(name, CustomFeature):
+        return custom(run, name.layers, name.summary, name.times_confidence)
+    if name in FEATURES:
+        return FEATURES[name].compute(run)
+    if name in run.extra:
+        return run.extra[name]
+    raise UnknownName("feature", name, (*FEATURES, *run.extra))
+
+
+def available_features(run: RunData) -> list[str]:
+    """Names of the features that can be computed for this run, extra columns last."""
+    return [name for name, entry in FEATURES.items() if entry.available(run)] + list(run.extra)

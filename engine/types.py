@@ -1,0 +1,91 @@
+"""The per-sample table of one run, as every statistic receives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import InvalidInput, MissingData
+
+FloatArray = NDArray[np.floating]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+Progress = Callable[[float, str], None]
+"""Called with the fraction done (0 to 1) and a short text; whoever passes it decides how to show it."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """One run: n samples, K classes, L routing layers.
+
+    Attributes
+    ----------
+    confidence : (n,) float64, the top softmax probability.
+    correct : (n,) bool.
+    entropies : (n, L) float64, the routing profile H_1..H_L; L is 0 for a model without routing.
+    logits : (n, K) float64 or None.
+    labels, predictions : (n,) int64 or None.
+    extra : further per-sample columns by name (other people's uncertainty scores, for example).
+    """
+
+    run_id: str
+    confidence: FloatArray
+    correct: BoolArray
+    entropies: FloatArray
+    logits: FloatArray | None = None
+    labels: IntArray | None = None
+    predictions: IntArray | None = None
+    extra: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lengths = {"confidence": self.n_samples}
+        for name in ("correct", "entropies", "logits", "labels", "predictions"):
+            column = getattr(self, name)
+            if column is not None:
+                lengths[name] = len(column)
+        lengths |= {f"extra[{name!r}]": len(column) for name, column in self.extra.items()}
+        for name, length in lengths.items():
+            if length != self.n_samples:
+                raise InvalidInput(name, f"{self.n_samples} rows, as in confidence", f"{length} rows")
+        if self.entropies.ndim != 2:
+            raise InvalidInput("entropies", "a matrix (samples x layers)", f"{self.entropies.ndim} dimension(s)")
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.confidence)
+
+    @property
+    def n_layers(self) -> int:
+        return int(self.entropies.shape[1])
+
+    @cached_property
+    def probs(self) -> FloatArray:
+        """(n, K) softmax of the logits; raises `MissingData` for a run without logits."""
+        if self.logits is None:
+            raise MissingData("logits", "a class probability", "build or import the run with logits")
+        shifted = self.logits - self.logits.max(axis=1, keepdims=True)
+        np.exp(shifted, out=shifted)
+        shifted /= shifted.sum(axis=1, keepdims=True)
+        return shifted
+
+    def subset(self, rows: IntArray | BoolArray) -> RunData:
+        """The same run restricted to some rows (an index array or a mask)."""
+
+        def pick(column: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
+            return None if column is None else column[rows]
+
+        return RunData(
+            run_id=self.run_id,
+            confidence=self.confidence[rows],
+            correct=self.correct[rows],
+            entropies=self.entropies[rows],
+            logits=pick(self.logits),  # type: ignore[arg-type]
+            labels=pick(self.labels),  # type: ignore[arg-type]
+            predictions=pick(self.predictions),  # type: ignore[arg-type]
+            extra={name: column[rows] for name, column in self.extra.items()},
+        )

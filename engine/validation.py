@@ -1,0 +1,120 @@
+"""The door: every public function passes its arguments through here once and trusts them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.errors import InvalidInput, UnknownName
+from engine.types import BoolArray, FloatArray, IntArray
+
+
+def _numeric(name: str, value: ArrayLike, n_dimensions: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged nested sequences
+        raise InvalidInput(name, "a rectangular array of numbers", "rows of unequal length") from error
+    if array.dtype.kind not in "fiub":
+        raise InvalidInput(name, "real numbers", f"an array of dtype {array.dtype}")
+    if array.ndim != n_dimensions:
+        expected = "one dimension" if n_dimensions == 1 else f"{n_dimensions} dimensions"
+        raise InvalidInput(name, expected, f"shape {array.shape}")
+    return array
+
+
+def vector(name: str, value: ArrayLike, length: int | None = None) -> FloatArray:
+    """A finite, non-empty 1-D float array; float32 and float64 keep their type, all else becomes float64."""
+    array = _numeric(name, value, 1)
+    if array.dtype not in (np.float64, np.float32):
+        array = array.astype(np.float64)
+    if array.size == 0:
+        raise InvalidInput(name, "at least one sample", "an empty array")
+    if length is not None and array.size != length:
+        raise InvalidInput(name, f"{length} samples, as in the other arrays", f"{array.size}")
+    # A sum is finite only if every term is (or if it overflows, which the full check then settles).
+    if not np.isfinite(array.sum()) and not np.isfinite(array).all():
+        where = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InvalidInput(name, "finite numbers", f"{array[where]} at position {where}")
+    return array
+
+
+def matrix(name: str, value: ArrayLike, n_rows: int | None = None) -> FloatArray:
+    """A finite 2-D float64 array with at least one row."""
+    array = _numeric(name, value, 2).astype(np.float64, copy=False)
+    if array.shape[0] == 0:
+        raise InvalidInput(name, "at least one sample", f"shape {array.shape}")
+    if n_rows is not None and array.shape[0] != n_rows:
+        raise InvalidInput(name, f"{n_rows} rows, as in the other arrays", f"{array.shape[0]}")
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise InvalidInput(name, "finite numbers", f"{array[row, column]} at row {int(row)}, column {int(column)}")
+    return array
+
+
+def confidence(value: ArrayLike, length: int | None = None, name: str = "confidence") -> FloatArray:
+    """Probabilities in [0, 1]."""
+    array = vector(name, value, length)
+    low, high = array.min(), array.max()
+    if low < 0 or high > 1:
+        raise InvalidInput(
+            name, "values in [0, 1] (apply a softmax to logits first)", f"values from {low:g} to {high:g}"
+        )
+    return array
+
+
+def correct(value: ArrayLike, length: int | None = None) -> BoolArray:
+    """0/1 or boolean correctness, as booleans."""
+    array = np.asarray(value)
+    if array.dtype != np.bool_ or array.ndim != 1 or array.size == 0:
+        array = vector("correct", value)
+        binary = array.astype(np.bool_)
+        if (binary != array).any():
+            odd = array[binary != array][0]
+            raise InvalidInput("correct", "only 0 and 1 (or booleans)", f"{odd:g}")
+        array = binary
+    if length is not None and array.size != length:
+        raise InvalidInput("correct", f"{length} samples, as in confidence", f"{array.size}")
+    return array
+
+
+def labels(value: ArrayLike, n_classes: int, length: int | None = None) -> IntArray:
+    """Whole class numbers in 0..n_classes-1."""
+    array = vector("labels", value, length)
+    whole = array.astype(np.int64)
+    if (whole != array).any():
+        raise InvalidInput("labels", "whole class numbers", f"{array[whole != array][0]:g}")
+    if whole.min() < 0 or whole.max() >= n_classes:
+        raise InvalidInput(
+            "labels", f"class numbers 0 to {n_classes - 1}", f"values from {whole.min()} to {whole.max()}"
+        )
+    return whole
+
+
+def samples(confidence_: ArrayLike, correct_: ArrayLike, rho: ArrayLike) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """The triple that all matched-confidence statistics take."""
+    checked = confidence(confidence_)
+    return checked, correct(correct_, checked.size), vector("rho", rho, checked.size)
+
+
+def whole(name: str, value: object, minimum: int) -> int:
+    """A whole number not below a minimum."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise InvalidInput(name, f"a whole number of at least {minimum}", repr(value))
+    return int(value)
+
+
+def fraction(name: str, value: object) -> float:
+    """A number strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < float(value) < 1:
+        raise InvalidInput(name, "a number strictly between 0 and 1", repr(value))
+    return float(value)
+
+
+def choice(name: str, value: str, valid: Collection[str]) -> str:
+    """One of a set of names."""
+    if value not in valid:
+        raise UnknownName(name, value, valid)
+    return value
