@@ -65,6 +65,22 @@ def confidence(value: ArrayLike, length: int | None = None, name: str = "confide
     return array
 
 
+def probabilities(value: ArrayLike, name: str = "probabilities") -> FloatArray:
+    """(n, K) class probabilities: K >= 2, each in [0, 1], rows summing to one (within single precision)."""
+    array = _numeric(name, value, 2)
+    if array.dtype not in (np.float64, np.float32):
+        array = array.astype(np.float64)
+    if array.shape[0] == 0 or array.shape[1] < 2:
+        raise InvalidInput(name, "at least one sample and two classes", f"shape {array.shape}")
+    # NaN fails both comparisons, infinity one of them.
+    if not (array.min() >= 0 and array.max() <= 1):
+        raise InvalidInput(name, "finite values in [0, 1]", f"values from {array.min():g} to {array.max():g}")
+    worst = float(np.abs(array @ np.ones(array.shape[1], dtype=array.dtype) - 1).max())
+    if worst > 1e-3:
+        raise InvalidInput(name, "rows that sum to one", f"a row whose sum is off by {worst:.3g}")
+    return array
+
+
 def correct(value: ArrayLike, length: int | None = None) -> BoolArray:
     """0/1 or boolean correctness, as booleans."""
     array = np.asarray(value)

@@ -1,0 +1,196 @@
+"""Calibration errors and proper scores of one set of predictions (protocol, section 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.fft import dct, idct
+from scipy.optimize import brentq
+
+from engine import validation
+from engine.binning import (
+    N_BINS,
+    TERTILE_QUANTILES,
+    Matching,
+    Tertiles,
+    confidence_bins,
+    equal_mass_sizes,
+    equal_width_bins,
+    equal_width_edges,
+    tertiles,
+)
+from engine.errors import InvalidInput
+from engine.intervals import wilson_interval
+from engine.types import BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "Tertiles",
+    "adaptive_ece",
+    "brier",
+    "classwise_ece",
+    "ece",
+    "mce",
+    "nll",
+    "reliability_table",
+    "smooth_ece",
+    "tertiles",
+    "worst_tertile_ece",
+]
+
+PROBABILITY_FLOOR = 1e-12
+_SMOOTH_GRID = 4096
+_SMALLEST_SMOOTHING = 1e-3
+
+
+def _pair(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    checked = validation.confidence(confidence)
+    return checked, validation.correct(correct, checked.size)
+
+
+def _predictions(probabilities: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, IntArray]:
+    checked = validation.probabilities(probabilities)
+    return checked, validation.labels(labels, checked.shape[1], checked.shape[0])
+
+
+def ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS) -> float:
+    """Expected calibration error, equal-width bins.
+
+    ECE = sum_b (n_b / n) |acc_b - conf_b| = (1 / n) sum_b |sum_{i in b} (t_i - c_i)|   (Guo et al. 2017).
+    """
+    checked_confidence, checked_correct = _pair(confidence, correct)
+    bins = equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
+    residuals = np.bincount(bins, weights=checked_correct - checked_confidence)
+    return float(np.abs(residuals).sum() / checked_confidence.size)
+
+
+def adaptive_ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS) -> float:
+    """Expected calibration error with equal-mass bins (Nixon et al. 2019), sizes differing by at most one."""
+    checked_confidence, checked_correct = _pair(confidence, correct)
+    n = checked_confidence.size
+    if n < validation.whole("n_bins", n_bins, 1):
+        raise InvalidInput("n_bins", f"at most {n} equal-mass bins (one sample each)", f"{n_bins}")
+    order = np.argsort(checked_confidence, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(equal_mass_sizes(n, n_bins))[:-1]))
+    residuals = np.add.reduceat((checked_correct - checked_confidence.astype(np.float64))[order], starts)
+    return float(np.abs(residuals).sum() / n)
+
+
+def mce(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS, min_count: int = 5) -> float:
+    """Maximum calibration error max_b |acc_b - conf_b| over equal-width bins of at least `min_count` samples."""
+    checked_confidence, checked_correct = _pair(confidence, correct)
+    bins = equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
+    counts = np.bincount(bins)
+    kept = counts >= validation.whole("min_count", min_count, 1)
+    if not kept.any():
+        raise InvalidInput("confidence", f"a bin with at least {min_count} samples", f"at most {counts.max()} in a bin")
+    residuals = np.bincount(bins, weights=checked_correct - checked_confidence)
+    return float((np.abs(residuals[kept]) / counts[kept]).max())
+
+
+def classwise_ece(probabilities: ArrayLike, labels: ArrayLike, *, n_bins: int = N_BINS) -> float:
+    """Mean over classes of the equal-width ECE of p_k against 1[y = k]."""
+    checked, classes = _predictions(probabilities, labels)
+    validation.whole("n_bins", n_bins, 1)
+    n, n_classes = checked.shape
+    residuals = np.zeros(n_classes * n_bins)
+    offsets = np.arange(n_classes) * n_bins
+    # A few thousand rows at a time keep the bin indices in the processor's cache.
+    rows_at_once = max(1, 65_536 // n_classes)
+    for start in range(0, n, rows_at_once):
+        block = checked[start : start + rows_at_once]
+        cells = equal_width_bins(block, n_bins) + offsets
+        residuals += np.bincount(cells.ravel(), weights=block.ravel(), minlength=residuals.size)
+        own = cells[np.arange(len(block)), classes[start : start + rows_at_once]]
+        residuals -= np.bincount(own, minlength=residuals.size)
+    return float(np.abs(residuals).sum() / n / n_classes)
+
+
+def smooth_ece(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """SmoothECE (Blasiok & Nakkiran 2023): the calibration error after smoothing at its own scale.
+
+    With r_sigma(t) = (1 / n) sum_i (t_i - c_i) K_sigma(t, c_i), K the Gaussian kernel reflected at 0 and 1, and
+    smECE_sigma = integral |r_sigma(t)| dt, the value returned is smECE_sigma at the sigma where smECE_sigma = sigma.
+
+    Reflected smoothing is diagonal in the cosine basis (frequency k is damped by exp(-(pi k sigma)^2 / 2)), so one
+    transform of the residuals serves every sigma tried. Residuals are shared linearly between neighbouring cells
+    of a 4096-cell grid; below sigma = 1e-3, where the grid would show, sigma stays at 1e-3.
+    """
+    checked_confidence, checked_correct = _pair(confidence, correct)
+    residual = (checked_correct - checked_confidence.astype(np.float64)) / checked_confidence.size
+    position = checked_confidence * float(_SMOOTH_GRID) - 0.5
+    lower = np.floor(position).astype(np.int64)
+    share = position - lower
+    # Reflection sends the cells -1 and 4096 back to 0 and 4095.
+    grid = np.bincount(np.maximum(lower, 0), weights=residual * (1 - share), minlength=_SMOOTH_GRID)
+    grid += np.bincount(np.minimum(lower + 1, _SMOOTH_GRID - 1), weights=residual * share, minlength=_SMOOTH_GRID)
+    spectrum = dct(grid)
+    decay = (np.pi * np.arange(_SMOOTH_GRID)) ** 2 / 2
+
+    def error_at(sigma: float) -> float:
+        return float(np.abs(idct(spectrum * np.exp(-decay * sigma**2))).sum())
+
+    if error_at(_SMALLEST_SMOOTHING) <= _SMALLEST_SMOOTHING:
+        return error_at(_SMALLEST_SMOOTHING)
+    scale = brentq(lambda sigma: error_at(sigma) - sigma, _SMALLEST_SMOOTHING, 1.0, xtol=1e-7)
+    return error_at(float(scale))
+
+
+def nll(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Mean negative log-likelihood -log p_y, with p clipped at 1e-12."""
+    checked, classes = _predictions(probabilities, labels)
+    own = checked[np.arange(len(checked)), classes]
+    return float(-np.log(np.maximum(own, PROBABILITY_FLOOR)).mean())
+
+
+def brier(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Brier score: mean over samples of sum_k (p_k - 1[y = k])^2."""
+    checked, classes = _predictions(probabilities, labels)
+    own = checked[np.arange(len(checked)), classes]
+    return float((np.einsum("nk,nk->n", checked, checked) - 2 * own + 1).mean())
+
+
+def worst_tertile_ece(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    n_bins: int = N_BINS,
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+) -> float:
+    """Largest equal-width ECE inside a tertile of rho; a tertile emptied by ties does not compete."""
+    checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+    groups = tertiles(checked_rho, quantiles)
+    cells = groups.index * n_bins + equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
+    residuals = np.bincount(cells, weights=checked_correct - checked_confidence, minlength=3 * n_bins)
+    sizes = np.array(groups.sizes)
+    errors = np.abs(residuals).reshape(3, n_bins).sum(axis=1)[sizes > 0] / sizes[sizes > 0]
+    return float(errors.max())
+
+
+def reliability_table(
+    confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS, matching: Matching = "equal_width"
+) -> pd.DataFrame:
+    """One row per bin: range, count, mean confidence, accuracy with a 95 % Wilson interval, signed gap.
+
+    The range of an equal-mass bin is that of its samples. An empty bin keeps its row, with count 0 and missing values.
+    """
+    checked_confidence, checked_correct = _pair(confidence, correct)
+    bins = confidence_bins(checked_confidence, n_bins, matching)
+    counts = np.bincount(bins, minlength=n_bins)
+    hits = np.bincount(bins, weights=checked_correct, minlength=n_bins)
+    total = np.bincount(bins, weights=checked_confidence, minlength=n_bins)
+    if matching == "equal_width":
+        edges = equal_width_edges(n_bins)
+        lower, upper = edges[:-1], edges[1:]
+    else:
+        ordered = np.sort(checked_confidence)
+        ends = np.cumsum(counts)
+        lower, upper = ordered[ends - counts], ordered[ends - 1]
+    filled = counts > 0
+    table = pd.DataFrame({"bin": np.arange(1, n_bins + 1), "lower": lower, "upper": upper, "count": counts})
+    for name, sums in (("mean_confidence", total), ("accuracy", hits)):
+        table[name] = np.divide(sums, counts, out=np.full(n_bins, np.nan), where=filled)
+    table["accuracy_low"], table["accuracy_high"] = wilson_interval(hits, counts)
+    table["gap"] = table["accuracy"] - table["mean_confidence"]
+    return table
