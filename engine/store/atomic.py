@@ -1,0 +1,70 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+_TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}\.tmp(\.wal)?")
+_ABANDONED_AFTER_SECONDS = 24 * 3600
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside the target; it takes the target's place on success and is removed on failure.
+
+    The bytes reach the disk before the rename, so that not even a power cut leaves a half-written target.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    try:
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, target)
+        _flush(target.parent)
+    finally:
+        for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
+            leftover.unlink(missing_ok=True)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove temporary files of writers that were killed: dead processes of this host, or anybody's after a day."""
+    for path in directory.glob(".*.tmp*"):
+        parts = _TEMPORARY.fullmatch(path.name)
+        if parts and (_is_dead(parts["host"], int(parts["process"])) or _is_old(path)):
+            path.unlink(missing_ok=True)
+
+
+def _is_dead(host: str, process: int) -> bool:
+    if host != _HOST:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > _ABANDONED_AFTER_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,170 @@
+"""A published cache, read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.contingency import Contingency
+from engine.errors import CacheError, UnknownName
+from engine.features import CustomFeature
+from engine.features import feature as compute_feature
+from engine.store.connection import ALIAS, open_read_only, read_meta
+from engine.store.counting import Source, count
+from engine.store.expressions import feature_select
+from engine.store.locations import default_cache_path
+from engine.store.vectors import matrix_from_lists, stand_in_run
+from engine.types import IntArray, RunData
+
+_RUN_COLUMNS = (
+    "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
+    "has_logits, extra_names, config, provenance, created_at"
+)
+_MAY_BE_MISSING = ("block_size", "seed", "epoch", "n_classes")
+
+
+def open_cache(path: Path | str | None = None) -> Cache:
+    """Open a published cache; the default is `data/routing.duckdb`, or what ROUTECAL_CACHE names."""
+    return Cache(Path(path) if path is not None else default_cache_path())
+
+
+class Cache:
+    """The runs of one DuckDB file. Threads may share it; a publish in the meantime does not disturb it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = open_read_only(path)
+        self.fingerprint = read_meta(self._connection).get("fingerprint", "")
+        """A short hash of the contents: equal for two caches exactly when their shards are."""
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; the cache cannot be used afterwards."""
+        self._connection.close()
+
+    def runs(self) -> pd.DataFrame:
+        """One row per run, in the order of their ids; `config` and `provenance` are JSON text."""
+        table = self._query(f"SELECT {_RUN_COLUMNS} FROM {ALIAS}.runs ORDER BY run_id")
+        frame = table.to_pandas().astype(dict.fromkeys(_MAY_BE_MISSING, "Int64"))
+        return frame.assign(extra_names=pd.Series(table["extra_names"].to_pylist(), dtype=object))
+
+    def load(self, run_id: str, *, with_logits: bool = True) -> RunData:
+        """A run's samples in memory; without logits it reads only what browsing needs."""
+        shape = self._shape(run_id)
+        samples = self._ordered(
+            f"""SELECT sample_id, label, prediction, confidence, correct, entropies, extra
+                FROM {ALIAS}.samples WHERE run_id = $run_id""",
+            run_id,
+        )
+        n = samples.num_rows
+        extra = matrix_from_lists(samples["extra"], len(shape["extra_names"]))
+        logits = None
+        if shape["has_logits"] and with_logits:
+            stored = self._ordered(f"SELECT sample_id, logits FROM {ALIAS}.logits WHERE run_id = $run_id", run_id)
+            logits = matrix_from_lists(stored["logits"], shape["n_classes"])
+        if n != shape["n_samples"] or (logits is not None and len(logits) != n):
+            raise CacheError(f"{self.path}: run {run_id!r} lacks rows; publish the shards again")
+        return RunData(
+            run_id=run_id,
+            confidence=samples["confidence"].to_numpy().copy(),
+            correct=samples["correct"].to_numpy().copy(),
+            entropies=matrix_from_lists(samples["entropies"], shape["n_layers"]),
+            logits=logits,
+            labels=_classes(samples["label"]),
+            predictions=_classes(samples["prediction"]),
+            extra={name: extra[:, column].copy() for column, name in enumerate(shape["extra_names"])},
+        )
+
+    def layers(self, run_id: str) -> pd.DataFrame:
+        """Columns layer (from 1), name, n_sources; empty for a run without a routing profile."""
+        frame = self._of_run("layer, name, n_sources", "layers", "layer", run_id)
+        return frame.astype({"n_sources": "Int64"})
+
+    def epochs(self, run_id: str) -> pd.DataFrame:
+        """Columns epoch, layer, mean_entropy, std_entropy."""
+        return self._of_run("epoch, layer, mean_entropy, std_entropy", "epochs", "epoch, layer", run_id)
+
+    def epoch_metrics(self, run_id: str) -> pd.DataFrame:
+        """Columns epoch, name, value."""
+        return self._of_run("epoch, name, value", "epoch_metrics", "epoch, name", run_id)
+
+    def contingency(
+        self,
+        run_id: str,
+        feature: str | CustomFeature,
+        *,
+        n_bins: int = N_BINS,
+        matching: Matching = "equal_width",
+        quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    ) -> Contingency:
+        """Counts by confidence bin, tertile of the feature and correctness, without loading the run.
+
+        Equals `engine.contingency.tabulate` on the loaded run exactly. With equal-width bins memory does not grow with
+        the number of samples; equal-mass bins sort by confidence, on disk if need be.
+        """
+        shape = self._shape(run_id)
+        names = tuple(shape["extra_names"])
+        logits = np.zeros((1, shape["n_classes"])) if shape["has_logits"] else None
+        # The engine itself decides whether this run has the feature, so both paths raise the same errors.
+        compute_feature(stand_in_run(logits=logits, n_layers=shape["n_layers"], extra_names=names), feature)
+        select = feature_select(feature, shape["n_layers"], names)
+        source = Source(select, {"run_id": run_id}, shape["n_samples"])
+        with self._explaining():
+            cursor = self._connection.cursor()
+            return count(cursor, source, n_bins=n_bins, matching=matching, quantiles=quantiles)
+
+    def _query(self, sql: str, run_id: str | None = None) -> Any:
+        """An Arrow table. One cursor per call: a connection that two threads share refuses the second query."""
+        with self._explaining():
+            relation = self._connection.cursor().sql(sql, params=None if run_id is None else {"run_id": run_id})
+            return relation.to_arrow_table()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except duckdb.Error as error:
+            raise CacheError(f"{self.path}: {str(error).splitlines()[0]}") from error
+
+    def _ordered(self, sql: str, run_id: str) -> Any:
+        """Rows as an Arrow table; publish writes a run in the order of its sample ids, and a scan keeps it."""
+        table = self._query(sql, run_id)
+        if not np.array_equal(table["sample_id"].to_numpy(), np.arange(table.num_rows)):
+            raise CacheError(f"{self.path}: run {run_id!r} has rows out of order; publish the shards again")
+        return table
+
+    def _of_run(self, columns: str, table: str, order: str, run_id: str) -> pd.DataFrame:
+        self._shape(run_id)
+        sql = f"SELECT {columns} FROM {ALIAS}.{table} WHERE run_id = $run_id ORDER BY {order}"
+        return self._query(sql, run_id).to_pandas()
+
+    def _shape(self, run_id: str) -> dict[str, Any]:
+        """What the `runs` table says about the size of a run."""
+        columns = "n_samples, n_classes, n_layers, has_logits, extra_names"
+        rows = self._query(f"SELECT {columns} FROM {ALIAS}.runs WHERE run_id = $run_id", str(run_id)).to_pylist()
+        if not rows:
+            known = self._query(f"SELECT run_id FROM {ALIAS}.runs ORDER BY run_id")["run_id"].to_pylist()
+            raise UnknownName("run_id", str(run_id), known)
+        return dict(rows[0])
+
+
+def _classes(column: Any) -> IntArray | None:
+    if column.null_count == len(column):
+        return None
+    values: IntArray = column.to_numpy().astype(np.int64)
+    return values

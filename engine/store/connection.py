@@ -1,0 +1,104 @@
+"""Opening DuckDB files, and saying plainly why one cannot be opened."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from duckdb.func import PythonUDFType
+
+from engine.errors import CacheError, NotACache, SchemaMismatch
+from engine.features import FEATURES
+from engine.store.schema import SCHEMA_VERSION, TABLES
+from engine.store.vectors import matrix_from_lists, stand_in_run
+
+ALIAS = "cache"
+_REMEDY = "publish one with `python -m cache_builder publish`"
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+
+
+def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
+    """A locked-down connection with the file attached read-only under the name `cache`.
+
+    Every call makes a database of its own in memory and attaches the file to it. DuckDB shares one database among all
+    connections of a process to the same path, even after the file was replaced; an attached file is opened anew, so a
+    cache opened after a publish shows the new data while older ones keep theirs.
+    """
+    if not path.is_file():
+        raise NotACache(f"{path}: no such cache; {_REMEDY}")
+    # Sorts of more rows than fit in memory spill here; the folder is made only when that happens.
+    spill = Path(tempfile.gettempdir()) / f"routecal-spill-{os.getpid()}"
+    connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": str(spill)})
+    try:
+        connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
+        _check_schema(connection, path)
+        _add_functions(connection)
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        connection.close()
+        raise _explained(path, error) from error
+    except CacheError:
+        connection.close()
+        raise
+    return connection
+
+
+def is_database(path: Path) -> bool:
+    """Whether DuckDB can open the file, whatever it holds."""
+    try:
+        with duckdb.connect(":memory:") as connection:
+            connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def read_meta(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The `meta` table as a dictionary."""
+    return dict(connection.execute(f"SELECT key, value FROM {ALIAS}.meta").fetchall())
+
+
+def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    found = {
+        name
+        for (name,) in connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [ALIAS]
+        ).fetchall()
+    }
+    if "meta" not in found:
+        raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {_REMEDY}")
+    version = read_meta(connection).get("schema_version", "none")
+    if version != SCHEMA_VERSION:
+        raise SchemaMismatch(str(path), version, SCHEMA_VERSION)
+    if not found >= TABLES:
+        raise NotACache(f"{path}: the tables {', '.join(sorted(TABLES - found))} are missing; {_REMEDY}")
+
+
+def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """`pred_entropy(logits)` in SQL is the engine's own: exp and log differ between libraries in the last bit."""
+
+    def pred_entropy(logits: Any) -> Any:
+        run = stand_in_run(logits=matrix_from_lists(logits))
+        return pa.array(FEATURES["pred_entropy"].compute(run))
+
+    connection.create_function("pred_entropy", pred_entropy, ["FLOAT[]"], "DOUBLE", type=PythonUDFType.ARROW)
+
+
+def _explained(path: Path, error: duckdb.Error) -> CacheError:
+    message = str(error).split("\n", 1)[0]
+    if "lock on file" in message:
+        return CacheError(f"{path}: another process has this file open for writing; close it and try again")
+    return NotACache(f"{path}: not a readable DuckDB database ({message[:200]}); {_REMEDY}")
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,182 @@
+"""From a directory of shards to one DuckDB file, at once or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import CacheError, NotACache, SchemaMismatch
+from engine.store.atomic import remove_leftovers, replacing
+from engine.store.connection import ALIAS, is_database, open_read_only, read_meta
+from engine.store.locations import default_cache_path, default_shards_directory
+from engine.store.record import RunRecord
+from engine.store.schema import DDL, SCHEMA_VERSION
+from engine.store.shard import read_digest, read_with_digest, shard_paths
+from engine.store.vectors import lists_from_matrix
+from engine.types import Progress
+
+
+@dataclass(frozen=True)
+class PublishReport:
+    """What a publish left behind; `changed` is False if the cache already held exactly these shards."""
+
+    path: Path
+    n_runs: int
+    n_samples: int
+    seconds: float
+    changed: bool
+
+    def __str__(self) -> str:
+        done = "published" if self.changed else "up to date:"
+        return f"{done} {self.n_runs} runs, {self.n_samples:,} samples in {self.path} ({self.seconds:.1f} s)"
+
+
+def publish(
+    shards_directory: Path | str | None = None, cache_path: Path | str | None = None, progress: Progress | None = None
+) -> PublishReport:
+    """Assemble a cache from all shards of a directory beside the old one, then rename it over it.
+
+    A damaged shard is an error and leaves the old cache as it was. Readers of the old file keep it until they open the
+    cache again. Two publishers at a time do not disturb each other; the one that finishes last wins.
+    """
+    start = time.perf_counter()
+    target = Path(cache_path) if cache_path is not None else default_cache_path()
+    paths = shard_paths(shards_directory if shards_directory is not None else default_shards_directory())
+    digests = {path.stem: read_digest(path) for path in paths}
+    held = _held(target)
+    if held is not None and held[0] == digests:
+        return PublishReport(target, len(paths), held[1], time.perf_counter() - start, changed=False)
+
+    try:
+        with replacing(target) as temporary:
+            n_samples = _assemble(temporary, paths, progress)
+        remove_leftovers(target.parent)
+    except (duckdb.Error, OSError) as error:
+        raise CacheError(f"{target}: cannot be written ({str(error).splitlines()[0]}); nothing was changed") from error
+    if progress is not None:
+        progress(1.0, f"published {len(paths)} runs")
+    return PublishReport(target, len(paths), n_samples, time.perf_counter() - start, changed=True)
+
+
+def _assemble(path: Path, shards: list[Path], progress: Progress | None) -> int:
+    """Write a new cache file and return its number of samples."""
+    n_samples = 0
+    digests: dict[str, str] = {}
+    connection = duckdb.connect(str(path))
+    try:
+        connection.execute(DDL)
+        for number, shard in enumerate(shards):
+            if progress is not None:
+                progress(number / len(shards), f"publishing {shard.stem}")
+            record, digests[shard.stem] = read_with_digest(shard)
+            _insert(connection, record)
+            n_samples += record.n_samples
+        _insert_meta(connection, digests)
+    finally:
+        connection.close()
+    return n_samples
+
+
+def fingerprint(digests: Mapping[str, str]) -> str:
+    """A short hash that changes exactly when the runs or their contents do."""
+    listed = "\n".join(f"{run_id} {digest}" for run_id, digest in sorted(digests.items()))
+    return hashlib.sha256(listed.encode()).hexdigest()[:16]
+
+
+def _held(target: Path) -> tuple[dict[str, str], int] | None:
+    """Shard digests and number of samples of the cache that is there, or None if there is none of this release."""
+    if not target.exists():
+        return None
+    try:
+        connection = open_read_only(target)
+    except SchemaMismatch:
+        return None
+    except NotACache as error:
+        # A cache cut short may be written over; somebody's other file may not.
+        if _is_damaged_database(target):
+            return None
+        raise CacheError(f"{target}: exists and is not a RouteCal cache; choose another path or remove it") from error
+    try:
+        row = connection.execute(f"SELECT coalesce(sum(n_samples), 0) FROM {ALIAS}.runs").fetchone()
+        assert row is not None
+        return json.loads(read_meta(connection).get("shards", "{}")), int(row[0])
+    finally:
+        connection.close()
+
+
+def _is_damaged_database(path: Path) -> bool:
+    if not path.is_file() or is_database(path):
+        return False
+    with path.open("rb") as file:
+        start = file.read(12)
+    return start == b"" or start[8:12] == b"DUCK"
+
+
+def _insert_meta(connection: duckdb.DuckDBPyConnection, digests: Mapping[str, str]) -> None:
+    entries = {
+        "schema_version": SCHEMA_VERSION,
+        "fingerprint": fingerprint(digests),
+        "shards": json.dumps(digests, sort_keys=True),
+    }
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", list(entries.items()))
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, record: RunRecord) -> None:
+    n = record.n_samples
+    run_id = pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), [record.run_id])
+    extra = np.column_stack(list(record.extra.values())) if record.extra else np.empty((n, 0), dtype=np.float32)
+    tables = {
+        "runs": pa.table({name: [value] for name, value in _run_row(record).items()}),
+        "layers": pa.table(
+            {
+                "run_id": pa.array([record.run_id] * record.n_layers, pa.string()),
+                "layer": pa.array(np.arange(1, record.n_layers + 1)),
+                "name": pa.array([layer.name for layer in record.layers], pa.string()),
+                "n_sources": pa.array([layer.n_sources for layer in record.layers], pa.int32()),
+            }
+        ),
+        "samples": pa.table(
+            {
+                "run_id": run_id,
+                "sample_id": pa.array(np.arange(n)),
+                "label": pa.nulls(n, pa.int32()) if record.labels is None else pa.array(record.labels),
+                "prediction": pa.nulls(n, pa.int32()) if record.predictions is None else pa.array(record.predictions),
+                "confidence": pa.array(record.confidence),
+                "correct": pa.array(record.correct),
+                "entropies": lists_from_matrix(record.entropies),
+                "extra": lists_from_matrix(extra),
+            }
+        ),
+        "epochs": pa.Table.from_pandas(record.epochs.assign(run_id=record.run_id), preserve_index=False),
+        "epoch_metrics": pa.Table.from_pandas(record.epoch_metrics.assign(run_id=record.run_id), preserve_index=False),
+    }
+    if record.logits is not None:
+        tables["logits"] = pa.table(
+            {"run_id": run_id, "sample_id": pa.array(np.arange(n)), "logits": lists_from_matrix(record.logits)}
+        )
+    for name, table in tables.items():
+        connection.register("incoming", table)
+        connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM incoming")
+        connection.unregister("incoming")
+
+
+def _run_row(record: RunRecord) -> dict[str, object]:
+    names = ("run_id", "suite", "backbone", "dataset", "variant", "block_size", "seed", "epoch", "n_samples")
+    return {name: getattr(record, name) for name in names} | {
+        "n_classes": record.n_classes,
+        "n_layers": record.n_layers,
+        "accuracy": record.accuracy,
+        "has_logits": record.has_logits,
+        "extra_names": list(record.extra_names),
+        "config": json.dumps(record.config, sort_keys=True),
+        "provenance": json.dumps(record.provenance, sort_keys=True),
+        "created_at": record.created_at,
+    }

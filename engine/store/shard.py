@@ -1,0 +1,229 @@
+"""One run as one Parquet file: per-sample columns as rows, all else as JSON in the file's metadata.
+
+Columns, where the run has them: `label`, `prediction`, `confidence`, `correct`, `H_1`..`H_L`, `logit_0`..`logit_{K-1}`,
+`extra_1`..`extra_M`. With logits, prediction, confidence and correctness are derived on reading and not stored.
+Floats are stored byte-stream-split: their exponents compress, and a run of 10,000 x 16 layers x 10 classes
+stays under a megabyte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from engine.errors import CacheError, CorruptShard, InvalidInput
+from engine.store.atomic import remove_leftovers, replacing
+from engine.store.record import EPOCH_COLUMNS, METRIC_COLUMNS, Layer, RunRecord, check_run_id
+
+FORMAT = 1
+_KEY = b"routecal"
+_REMEDY = "remove the file and build or import the run again"
+Columns = dict[str, NDArray[Any]]
+
+
+def shard_path(directory: Path | str, run_id: str) -> Path:
+    """Where a run's shard lives."""
+    return Path(directory) / f"{check_run_id(run_id)}.parquet"
+
+
+def shard_paths(directory: Path | str) -> list[Path]:
+    """All finished shards of a directory by name; temporary files of writers at work are hidden and not listed."""
+    folder = Path(directory)
+    if not folder.is_dir():
+        raise CacheError(f"{folder}: no such directory of shards; build or import a run first")
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
+
+
+def write_shard(record: RunRecord, directory: Path | str) -> Path:
+    """Write `<directory>/<run_id>.parquet`, replacing an older one at once or not at all."""
+    path = shard_path(directory, record.run_id)
+    columns = _columns(record)
+    run = _describe(record)
+    header = {"format": FORMAT, "run": run, "digest": _digest(run, columns)}
+    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(header)})
+    floats = [name for name, column in columns.items() if column.dtype.kind == "f"]
+    with replacing(path) as temporary:
+        pq.write_table(
+            table,
+            temporary,
+            compression="zstd",
+            compression_level=9,
+            use_dictionary=[name for name in columns if name not in floats],
+            use_byte_stream_split=floats,
+            write_statistics=False,
+        )
+    remove_leftovers(path.parent)
+    return path
+
+
+def read_digest(path: Path | str) -> str:
+    """The content digest a shard claims, from its footer alone."""
+    return str(_header(Path(path), _open(Path(path)))["digest"])
+
+
+def read_shard(path: Path | str) -> RunRecord:
+    """The run in a shard, its checksum verified."""
+    return read_with_digest(path)[0]
+
+
+def read_with_digest(path: Path | str) -> tuple[RunRecord, str]:
+    """The run in a shard and its verified content digest, from one opening of the file."""
+    path = Path(path)
+    file = _open(path)
+    header = _header(path, file)
+    try:
+        table = file.read()
+        columns: Columns = {
+            name: np.ascontiguousarray(column.to_numpy())
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+        raise CorruptShard(f"{path}: damaged shard ({_first_line(error)}); {_REMEDY}") from error
+    if _digest(header["run"], columns) != header["digest"]:
+        raise CorruptShard(f"{path}: the contents do not match the checksum; {_REMEDY}")
+    try:
+        record = _rebuild(header["run"], columns)
+    except (InvalidInput, KeyError, TypeError, ValueError) as error:
+        raise CorruptShard(f"{path}: the contents contradict themselves ({error}); {_REMEDY}") from error
+    if path.stem != record.run_id:
+        raise CorruptShard(f"{path}: holds run {record.run_id!r}; a shard is named after its run, rename it back")
+    return record, str(header["digest"])
+
+
+def verify_shard(path: Path | str) -> RunRecord:
+    """Read a shard and re-derive, by another formula, all that is derived: confidence, correctness, counts.
+
+    c = exp(max z - logsumexp z) stands against the softmax that `RunRecord` uses.
+    """
+    record = read_shard(path)
+    described = _header(Path(path), _open(Path(path)))["run"]
+    if (described["n_samples"], described["n_correct"]) != (record.n_samples, record.n_correct):
+        raise CorruptShard(f"{path}: the recorded counts differ from the rows; {_REMEDY}")
+    if record.logits is not None:
+        logits = record.logits.astype(np.float64)
+        confidence = np.exp(logits.max(axis=1) - logsumexp(logits, axis=1))
+        if not np.allclose(confidence, record.confidence, rtol=1e-12, atol=0):
+            raise CorruptShard(f"{path}: confidence differs from the softmax of the logits; {_REMEDY}")
+        chosen = np.take_along_axis(logits, record.labels[:, None], axis=1)[:, 0]  # type: ignore[index]
+        # The label's logit equals the largest exactly when the prediction is right or tied with it.
+        if (record.correct & (chosen != logits.max(axis=1))).any():
+            raise CorruptShard(f"{path}: correctness differs from the logits; {_REMEDY}")
+    return record
+
+
+def _columns(record: RunRecord) -> Columns:
+    columns: Columns = {}
+    if record.labels is not None:
+        columns["label"] = record.labels.astype(np.int32)
+    if record.logits is None:
+        if record.predictions is not None:
+            columns["prediction"] = record.predictions.astype(np.int32)
+        columns["confidence"] = record.confidence
+        columns["correct"] = record.correct
+    columns |= {f"H_{layer + 1}": record.entropies[:, layer] for layer in range(record.n_layers)}
+    if record.logits is not None:
+        columns |= {f"logit_{k}": record.logits[:, k] for k in range(record.logits.shape[1])}
+    columns |= {f"extra_{number}": column for number, column in enumerate(record.extra.values(), start=1)}
+    return {name: np.ascontiguousarray(column) for name, column in columns.items()}
+
+
+def _describe(record: RunRecord) -> dict[str, Any]:
+    """All that is not a per-sample column, as JSON holds it."""
+    return {
+        "run_id": record.run_id,
+        "suite": record.suite,
+        "backbone": record.backbone,
+        "dataset": record.dataset,
+        "variant": record.variant,
+        "block_size": record.block_size,
+        "seed": record.seed,
+        "epoch": record.epoch,
+        "n_classes": record.n_classes,
+        "n_samples": record.n_samples,
+        "n_correct": record.n_correct,
+        "layers": [[layer.name, layer.n_sources] for layer in record.layers],
+        "extra_names": list(record.extra_names),
+        "epochs": {name: record.epochs[name].tolist() for name in EPOCH_COLUMNS},
+        "epoch_metrics": {name: record.epoch_metrics[name].tolist() for name in METRIC_COLUMNS},
+        "config": dict(record.config),
+        "provenance": dict(record.provenance),
+        "created_at": record.created_at.isoformat(),
+    }
+
+
+def _rebuild(run: Mapping[str, Any], columns: Columns) -> RunRecord:
+    def stacked(names: list[str]) -> NDArray[Any] | None:
+        return np.column_stack([columns[name] for name in names]) if names else None
+
+    has_logits = "confidence" not in columns
+    return RunRecord(
+        **{name: run[name] for name in ("run_id", "suite", "backbone", "dataset", "variant", "block_size", "seed")},
+        epoch=run["epoch"],
+        n_classes=run["n_classes"],
+        logits=stacked([f"logit_{k}" for k in range(run["n_classes"])]) if has_logits else None,
+        labels=columns.get("label"),
+        predictions=columns.get("prediction"),
+        confidence=columns.get("confidence"),  # type: ignore[arg-type]
+        correct=columns.get("correct"),  # type: ignore[arg-type]
+        entropies=stacked([f"H_{layer + 1}" for layer in range(len(run["layers"]))]),  # type: ignore[arg-type]
+        layers=[Layer(name, n_sources) for name, n_sources in run["layers"]],
+        extra={name: columns[f"extra_{number}"] for number, name in enumerate(run["extra_names"], start=1)},
+        epochs=pd.DataFrame(run["epochs"]),
+        epoch_metrics=pd.DataFrame(run["epoch_metrics"]),
+        config=run["config"],
+        provenance=run["provenance"],
+        created_at=datetime.fromisoformat(run["created_at"]),
+    )
+
+
+def _digest(run: Mapping[str, Any], columns: Columns) -> str:
+    """SHA-256 over the description and every column's name, type and bytes."""
+    digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode())
+    for name, column in columns.items():
+        digest.update(f"\n{name} {column.dtype.str} {column.shape}\n".encode())
+        digest.update(column.data)
+    return digest.hexdigest()
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    if not path.is_file():
+        raise CacheError(f"{path}: no such shard; build or import the run first")
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptShard(f"{path}: not a Parquet file, or cut short ({_first_line(error)}); {_REMEDY}") from error
+
+
+def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
+    raw = (file.metadata.metadata or {}).get(_KEY)
+    if raw is None:
+        raise CorruptShard(
+            f"{path}: not a shard but some other Parquet file; make a run of it with `python -m cache_builder import`"
+        )
+    try:
+        header = json.loads(raw)
+        version = header["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptShard(f"{path}: unreadable metadata ({_first_line(error)}); {_REMEDY}") from error
+    if version != FORMAT:
+        raise CorruptShard(
+            f"{path}: shard format {version}, but this release reads format {FORMAT}; build the run again"
+        )
+    if not isinstance(header.get("run"), dict) or not isinstance(header.get("digest"), str):
+        raise CorruptShard(f"{path}: incomplete metadata; {_REMEDY}")
+    return dict(header)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0][:200]
