@@ -1,0 +1,61 @@
+"""Scott's rule and what a bandwidth does to the gap between two groups."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine import validation
+from engine.binning import tertiles
+from engine.errors import InvalidInput
+from engine.types import FloatArray
+
+
+def design(name: str, value: ArrayLike, n_rows: int | None = None) -> FloatArray:
+    """A finite (n, m) float64 array of regressors; one regressor may come as a vector."""
+    array = np.asarray(value)
+    if array.ndim == 1:
+        column = validation.vector(name, array, n_rows).astype(np.float64, copy=False)
+        return column[:, np.newaxis]
+    checked = validation.matrix(name, array, n_rows)
+    if checked.shape[1] == 0:
+        raise InvalidInput(name, "at least one column", f"shape {checked.shape}")
+    return checked
+
+
+def scott_bandwidth(x: ArrayLike, *, dimension: int | None = None) -> FloatArray:
+    """(m,) Scott's rule per axis, h_j = sigma_j n^(-1 / (m + 4)); 0 on an axis without variance.
+
+    `dimension` is the m of the exponent where it shall differ from the number of columns: the protocol compares
+    kernels on one and on two features at the same bandwidth, with m = 2. sigma is the population standard deviation.
+    Reference: Scott (2015), Multivariate Density Estimation.
+    """
+    values = design("x", x)
+    exponent = -1.0 / ((values.shape[1] if dimension is None else validation.whole("dimension", dimension, 1)) + 4)
+    # The computed variance of a constant column may be a rounding error instead of 0, so its range decides.
+    spread = np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
+    bandwidth: FloatArray = spread * values.shape[0] ** exponent
+    return bandwidth
+
+
+def shrinkage(distance: float, bandwidth: float) -> float:
+    """Share of a gap between two groups that a Gaussian kernel leaves, tanh(d^2 / (4 h^2)) (the paper's Prop. 4).
+
+    `distance` is the spacing d of the groups on the routing axis and `bandwidth` the h of that axis. A zero bandwidth
+    means that the axis is ignored, which leaves nothing of the gap.
+    """
+    for name, value in (("distance", distance), ("bandwidth", bandwidth)):
+        if not np.isfinite(value) or value < 0:
+            raise InvalidInput(name, "a finite number, not negative", repr(value))
+    if bandwidth == 0 or distance == 0:
+        return 0.0
+    return float(np.tanh((distance / bandwidth) ** 2 / 4))
+
+
+def tertile_distance(rho: ArrayLike) -> float:
+    """Distance between the means of the outer tertiles of rho; 0 if ties leave one of them empty."""
+    values = validation.vector("rho", rho)
+    groups = tertiles(values)
+    if groups.sizes[0] == 0 or groups.sizes[2] == 0:
+        return 0.0
+    return float(values[groups.index == 2].mean() - values[groups.index == 0].mean())
