@@ -1,0 +1,46 @@
+"""Does accuracy depend on rho at matched confidence? Gaps, nulls, intervals and stratified tests."""
+
+from engine.contingency import Contingency, tabulate
+from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap, bootstrap_gap_of_counts
+from engine.gaps.cmh import cmh_test, cmh_test_of_counts
+from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
+from engine.gaps.permutation import (
+    NullBand,
+    NullDistribution,
+    PermutationResult,
+    permutation_test,
+    permutation_test_of_counts,
+)
+from engine.gaps.presets import AUDITED, PAPER, TESTS, Preset, audited_bins
+from engine.gaps.stratified import StratifiedResult
+from engine.gaps.trend import match_diagnostic, trend_test
+from engine.gaps.weighted import weighted_gap_test
+from engine.pvalues import adjust_pvalues
+
+__all__ = [
+    "AUDITED",
+    "PAPER",
+    "TESTS",
+    "BootstrapResult",
+    "Contingency",
+    "GapResult",
+    "NullBand",
+    "NullDistribution",
+    "PermutationResult",
+    "Preset",
+    "StratifiedResult",
+    "adjust_pvalues",
+    "audited_bins",
+    "bootstrap_gap",
+    "bootstrap_gap_of_counts",
+    "cmh_test",
+    "cmh_test_of_counts",
+    "gap_of_counts",
+    "match_diagnostic",
+    "matched_gap",
+    "permutation_test",
+    "permutation_test_of_counts",
+    "tabulate",
+    "trend_test",
+    "weighted_gap_test",
+]

@@ -1,0 +1,55 @@
+"""Stratified tests of rho against correctness: confidence bins are the strata.
+
+They use every bin, or every sample, where the max gap listens to one bin only. Each has a null mean and variance that
+are exact under permutation of rho inside bins, a normal p-value from them, and on request a permutation p-value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from scipy.special import ndtr
+
+from engine import validation
+from engine.binning import Matching
+
+PValueMethod = Literal["asymptotic", "permutation"]
+
+
+@dataclass(frozen=True, eq=False)
+class StratifiedResult:
+    """One stratified test.
+
+    `p_value` is the one asked for by `method`; both are None, with the reason in `notes`, when the data cannot move
+    the statistic (no stratum in which both correctness and rho vary). `effect` is in units of accuracy and signed:
+    positive means that larger rho goes with more correct predictions.
+    """
+
+    test: str
+    p_value: float | None
+    z: float | None
+    effect: float | None
+    p_asymptotic: float | None
+    p_permutation: float | None
+    method: PValueMethod
+    n_strata: int
+    n_informative: int
+    matching: Matching
+    notes: tuple[str, ...]
+
+
+def two_sided(z: float) -> float:
+    """P(|N(0, 1)| >= |z|)."""
+    return float(2 * ndtr(-abs(z)))
+
+
+def untestable(test: str, method: PValueMethod, n_strata: int, matching: Matching) -> StratifiedResult:
+    """The result for data that cannot move the statistic."""
+    note = "no confidence bin in which both correctness and the feature vary, so there is nothing to test"
+    return StratifiedResult(test, None, None, None, None, None, method, n_strata, 0, matching, (note,))
+
+
+def check_method(method: PValueMethod) -> None:
+    """Refuse anything but the two kinds of p-value."""
+    validation.choice("method", method, get_args(PValueMethod))

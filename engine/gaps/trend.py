@@ -1,0 +1,150 @@
+"""Mantel's trend: correctness against the rank of rho, all samples, inside confidence bins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+
+from engine import validation
+from engine.binning import Matching, confidence_bins
+from engine.gaps.presets import audited_bins
+from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, two_sided, untestable
+from engine.pvalues import monte_carlo_pvalue
+from engine.types import BoolArray, FloatArray, IntArray
+
+_SHUFFLE_ELEMENTS = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class TrendDesign:
+    """What the trend statistic keeps fixed: bins and centred global ranks of rho.
+
+    scores : (n,) rank of rho among all samples minus its mean in the bin; squares : (n_bins,) their sums of squares.
+    """
+
+    bins: IntArray
+    sizes: IntArray
+    scores: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, confidence: FloatArray, rho: FloatArray, n_bins: int, matching: Matching) -> TrendDesign:
+        bins = confidence_bins(confidence, n_bins, matching)
+        ranks = rankdata(rho)
+        sizes = np.bincount(bins, minlength=n_bins)
+        means = np.bincount(bins, weights=ranks, minlength=n_bins) / np.maximum(sizes, 1)
+        scores = ranks - means[bins]
+        # Equal ranks minus their mean may leave rounding dust, which must not count as variation.
+        scores[np.abs(scores) < 1e-9 * rho.size] = 0.0
+        return cls(bins, sizes, scores, np.bincount(bins, weights=scores**2, minlength=n_bins).astype(float))
+
+    def variance(self, n_correct: FloatArray | IntArray) -> FloatArray:
+        """(..., n_bins) permutation variance squares_b k_b (n_b - k_b) / (n_b (n_b - 1)) for k_b correct in bin b."""
+        n = np.maximum(self.sizes, 2).astype(float)
+        return self.squares * (n_correct / n) * ((self.sizes - n_correct) / (n - 1))
+
+
+def _permutation_pvalue(
+    design: TrendDesign, correct: BoolArray, observed: float, n_permutations: int, seed: int
+) -> float:
+    """Monte-Carlo p of |statistic|: in each bin the rarer outcome falls on a random subset of the scores."""
+    rng = np.random.default_rng(seed)
+    order = np.argsort(design.bins, kind="stable")
+    ends = np.cumsum(design.sizes)
+    n_correct = np.bincount(design.bins[correct], minlength=design.sizes.size)
+    totals = np.zeros(n_permutations)
+    for size, end, k in zip(design.sizes.tolist(), ends.tolist(), n_correct.tolist(), strict=True):
+        rarer = min(k, size - k)
+        if rarer == 0:
+            continue
+        scores = design.scores[order[end - size : end]]
+        sign = 1.0 if rarer == k else -1.0  # scores sum to zero in a bin
+        rows = max(1, _SHUFFLE_ELEMENTS // size)
+        for start in range(0, n_permutations, rows):
+            stop = min(start + rows, n_permutations)
+            totals[start:stop] += sign * _subset_sums(rng, scores, rarer, stop - start)
+    return monte_carlo_pvalue(abs(observed), np.abs(totals))
+
+
+def _subset_sums(rng: np.random.Generator, scores: FloatArray, size: int, n_draws: int) -> FloatArray:
+    """Sums of random subsets without replacement: the first steps of a Fisher-Yates shuffle, all draws at once."""
+    pool = np.tile(scores, (n_draws, 1))
+    draws = np.arange(n_draws)
+    sums = np.zeros(n_draws)
+    for step in range(size):
+        pick = rng.integers(step, scores.size, n_draws)
+        sums += pool[draws, pick]
+        pool[draws, pick] = pool[:, step]
+    return sums
+
+
+def trend_test(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    n_bins: int | None = None,
+    matching: Matching = "equal_mass",
+    method: PValueMethod = "asymptotic",
+    n_permutations: int = 5000,
+    seed: int = 42,
+) -> StratifiedResult:
+    """Mantel's trend: does correctness rise or fall with the global rank of rho inside confidence bins?
+
+    T = sum_b sum_{i in b} (R_i - mean_b R) t_i, with permutation variance sum_b S_b k_b (n_b - k_b) / (n_b (n_b - 1)),
+    S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
+    is the within-bin least-squares slope of correctness on rank, times n: the change of accuracy from the lowest rho
+    to the highest. `n_bins` None means bins of 100 samples (the audited test).
+    """
+    check_method(method)
+    validation.whole("n_permutations", n_permutations, 1)
+    checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+    n = checked_confidence.size
+    bins = audited_bins(n) if n_bins is None else n_bins
+    design = TrendDesign.of(checked_confidence, checked_rho, bins, matching)
+    n_correct = np.bincount(design.bins[checked_correct], minlength=bins)
+    variance = design.variance(n_correct)
+    if not (variance > 0).any():
+        return untestable("trend", method, bins, matching)
+    statistic = float(design.scores @ checked_correct)
+    z = statistic / math.sqrt(variance.sum())
+    p_asymptotic = two_sided(z)
+    p_permutation = None
+    if method == "permutation":
+        p_permutation = _permutation_pvalue(design, checked_correct, statistic, n_permutations, seed)
+    return StratifiedResult(
+        "trend",
+        p_asymptotic if p_permutation is None else p_permutation,
+        z,
+        effect=statistic / float(design.squares.sum()) * n,
+        p_asymptotic=p_asymptotic,
+        p_permutation=p_permutation,
+        method=method,
+        n_strata=bins,
+        n_informative=int((variance > 0).sum()),
+        matching=matching,
+        notes=(),
+    )
+
+
+def match_diagnostic(
+    confidence: ArrayLike, rho: ArrayLike, *, n_bins: int | None = None, matching: Matching = "equal_mass"
+) -> float | None:
+    """Within-bin rank correlation of rho with confidence: what the bins failed to match away.
+
+    Pearson correlation of the two global ranks after removing each bin's mean; None when either does not vary inside
+    any bin. Near zero is good; far from zero, a test on these bins may mistake confidence for rho.
+    """
+    checked_confidence = validation.confidence(confidence)
+    checked_rho = validation.vector("rho", rho, checked_confidence.size)
+    bins = audited_bins(checked_confidence.size) if n_bins is None else n_bins
+    by_rho = TrendDesign.of(checked_confidence, checked_rho, bins, matching)
+    by_confidence = TrendDesign.of(checked_confidence, checked_confidence, bins, matching)
+    scale = math.sqrt(by_rho.squares.sum() * by_confidence.squares.sum())
+    if scale == 0:
+        return None
+    return float(by_rho.scores @ by_confidence.scores / scale)

@@ -1,0 +1,45 @@
+"""The one Monte-Carlo p-value, and corrections for asking many times."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine import validation
+from engine.errors import InvalidInput
+from engine.types import FloatArray
+
+ADJUSTMENTS = ("bonferroni", "holm", "benjamini_hochberg")
+
+
+def monte_carlo_pvalue(observed: float, draws: FloatArray) -> float:
+    """(1 + #{draws >= observed}) / (1 + #draws): never zero, and valid because the observed value counts as a draw.
+
+    A statistic that equals the observed one up to rounding counts as a hit.
+    """
+    tolerance = 1e-12 * max(1.0, abs(observed))
+    return float((1 + np.count_nonzero(draws >= observed - tolerance)) / (1 + draws.size))
+
+
+def adjust_pvalues(p: ArrayLike, method: str) -> FloatArray:
+    """(m,) p-values corrected for m tests.
+
+    bonferroni: m p. holm: running maximum of (m - rank) p over ascending p (Holm 1979).
+    benjamini_hochberg: running minimum from the largest p of m p / rank (Benjamini & Hochberg 1995).
+    """
+    validation.choice("method", method, ADJUSTMENTS)
+    values = validation.vector("p", p).astype(np.float64)
+    if values.min() < 0 or values.max() > 1:
+        raise InvalidInput("p", "values in [0, 1]", f"values from {values.min():g} to {values.max():g}")
+    m = values.size
+    if method == "bonferroni":
+        return np.minimum(values * m, 1.0)
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    if method == "holm":
+        corrected = np.maximum.accumulate(ascending * (m - np.arange(m)))
+    else:
+        corrected = np.minimum.accumulate((ascending * m / np.arange(1, m + 1))[::-1])[::-1]
+    adjusted = np.empty(m)
+    adjusted[order] = np.minimum(corrected, 1.0)
+    return adjusted

@@ -1,0 +1,165 @@
+"""Cochran-Mantel-Haenszel, Mantel trend, weighted gap and the match diagnostic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from engine.errors import InvalidInput, UnknownName
+from engine.gaps import (
+    audited_bins,
+    cmh_test,
+    match_diagnostic,
+    permutation_test,
+    tabulate,
+    trend_test,
+    weighted_gap_test,
+)
+
+TESTS = (cmh_test, trend_test, weighted_gap_test)
+
+
+def dataset(seed: int, n: int = 3000, slope: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    confidence, rho = rng.beta(4, 1.5, n), rng.normal(size=n)
+    return confidence, rng.random(n) < np.clip(confidence + slope * np.tanh(rho), 0, 1), rho
+
+
+@pytest.mark.parametrize("matching", ["equal_width", "equal_mass"])
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+def test_cmh_equals_statsmodels(matching: str, slope: float):
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    data = dataset(3, slope=slope)
+    counts = tabulate(*data, matching=matching).counts
+    # statsmodels divides by zero on empty strata, so it gets the others.
+    strata = [counts[b][[0, 2]].T[::-1].astype(float) for b in range(15) if counts[b][[0, 2]].sum() > 1]
+    reference = tables.StratifiedTable(strata).test_null_odds(correction=False)
+    ours = cmh_test(*data, n_bins=15, matching=matching)
+    assert ours.z**2 == pytest.approx(reference.statistic)
+    assert ours.p_value == pytest.approx(reference.pvalue)
+
+
+def test_cmh_by_hand():
+    # One stratum: low 3 of 4 right, high 1 of 4 right. E = 2, V = 4*4*4*4 / (64 * 7) = 4/7.
+    confidence = np.full(8, 0.5)
+    correct = [1, 1, 1, 0, 1, 0, 0, 0]
+    rho = [0] * 4 + [1] * 4
+    result = cmh_test(confidence, correct, rho, n_bins=1, quantiles=(0.3, 0.4), method="permutation")
+    assert result.z == pytest.approx(-(3 - 2) / np.sqrt(4 / 7))
+    assert result.effect == pytest.approx(1 / 4 - 3 / 4)
+    # P(|a - 2| >= 1) = 1 - C(4,2) C(4,2) / C(8,4) = 1 - 36/70
+    assert result.p_permutation == pytest.approx(1 - 36 / 70)
+
+
+def test_trend_by_hand():
+    # One stratum, ranks 1..4, correct at ranks 3 and 4: T = 0.5 + 1.5 = 2, S = 5, V = 5 * 2 * 2 / (4 * 3) = 5/3.
+    result = trend_test(np.full(4, 0.5), [0, 0, 1, 1], [10, 20, 30, 40], n_bins=1, method="permutation")
+    assert result.z == pytest.approx(2 / np.sqrt(5 / 3))
+    assert result.effect == pytest.approx(2 / 5 * 4)
+    # Of the six pairs of ranks, {1, 2} and {3, 4} are as extreme.
+    assert result.p_permutation == pytest.approx(2 / 6, abs=0.03)
+
+
+def test_trend_equals_a_direct_stratified_covariance():
+    confidence, correct, rho = dataset(4, n=1000, slope=0.1)
+    result = trend_test(confidence, correct, rho, n_bins=10)
+    order = np.argsort(confidence, kind="stable")
+    ranks = np.empty(1000)
+    ranks[np.argsort(rho)] = np.arange(1, 1001)
+    statistic = variance = 0.0
+    for block in np.array_split(order, 10):
+        r, t = ranks[block], correct[block].astype(float)
+        statistic += ((r - r.mean()) * (t - t.mean())).sum()
+        variance += ((r - r.mean()) ** 2).sum() * ((t - t.mean()) ** 2).sum() / (len(block) - 1)
+    assert result.z == pytest.approx(statistic / np.sqrt(variance))
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_asymptotic_and_permutation_pvalues_agree(test, seed: int):
+    data = dataset(seed, n=2000, slope=0.02)
+    result = test(*data, method="permutation")
+    assert result.p_value == result.p_permutation
+    assert result.p_permutation == pytest.approx(result.p_asymptotic, abs=0.03)
+
+
+def test_weighted_gap_test_agrees_with_the_permutation_test():
+    data = dataset(1, slope=0.03)
+    result = weighted_gap_test(*data, n_bins=15, matching="equal_width", method="permutation")
+    reference = permutation_test(*data, statistic="weighted_gap")
+    assert result.p_permutation == reference.p_value
+    assert result.effect == pytest.approx(-reference.gap.signed_gap)
+
+
+@pytest.mark.parametrize("test", [cmh_test, trend_test])
+def test_sign_follows_the_direction_of_the_effect(test):
+    confidence, correct, rho = dataset(0, slope=0.15)
+    upward, downward = test(confidence, correct, rho), test(confidence, correct, -rho)
+    assert upward.effect > 0
+    assert upward.z > 0
+    assert downward.z == pytest.approx(-upward.z, rel=0.02)
+    assert upward.p_value < 1e-4
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_invariances(test):
+    confidence, correct, rho = dataset(7, slope=0.05)
+    base = test(confidence, correct, rho)
+    order = np.random.default_rng(1).permutation(rho.size)
+    assert test(confidence[order], correct[order], rho[order]).p_value == pytest.approx(base.p_value)
+    assert test(confidence, correct, np.exp(rho / 3)).p_value == pytest.approx(base.p_value, rel=1e-3)
+    assert test(confidence, correct, 5 * rho - 2).p_value == pytest.approx(base.p_value)
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize(
+    ("correct", "rho"),
+    [(np.ones(300), np.arange(300.0)), (np.zeros(300), np.arange(300.0)), (np.arange(300) % 2, np.ones(300))],
+    ids=["all correct", "all wrong", "constant rho"],
+)
+def test_nothing_to_test_says_so(test, correct, rho):
+    result = test(np.linspace(0.1, 0.9, 300), correct, rho)
+    assert result.p_value is None
+    assert result.z is None
+    assert result.notes
+
+
+def test_default_bins_hold_a_hundred_samples():
+    assert (audited_bins(10_000), audited_bins(250), audited_bins(40)) == (100, 2, 1)
+    data = dataset(0, n=1050)
+    assert trend_test(*data).n_strata == 10
+
+
+@pytest.mark.parametrize("test", [cmh_test, trend_test])
+def test_stratified_tests_keep_their_size_under_the_null(test):
+    rng = np.random.default_rng(2)
+    confidence = np.repeat((np.arange(20) + 0.5) / 20, 50)  # accuracy constant inside each bin of 50
+    rho = rng.normal(size=1000)
+    p = np.array([
+        test(confidence, rng.random(1000) < confidence, rho, n_bins=20).p_value for _ in range(1000)
+    ])  # fmt: skip
+    assert 0.03 < (p <= 0.05).mean() < 0.07
+
+
+def test_match_diagnostic_by_hand_and_by_scipy():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(500)
+    rho = confidence + 0.3 * rng.normal(size=500)
+    # With one bin it is Spearman's correlation.
+    assert match_diagnostic(confidence, rho, n_bins=1) == pytest.approx(spearmanr(confidence, rho).statistic)
+    assert match_diagnostic(confidence, np.ones(500)) is None
+    coarse = match_diagnostic(confidence, rho, n_bins=5)
+    fine = match_diagnostic(confidence, rho, n_bins=50)
+    assert abs(fine) < abs(coarse) < match_diagnostic(confidence, rho, n_bins=1)
+
+
+def test_bad_settings_are_named():
+    data = dataset(0, n=200)
+    for test in TESTS:
+        with pytest.raises(UnknownName, match="asymptotic, permutation"):
+            test(*data, method="exact")
+        with pytest.raises(InvalidInput, match="n_bins"):
+            test(*data, n_bins=0)
+        with pytest.raises(InvalidInput, match="correct"):
+            test(data[0], data[1][:-1], data[2])

@@ -1,0 +1,36 @@
+"""Corrections against statsmodels, and the Monte-Carlo p-value by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidInput, UnknownName
+from engine.pvalues import adjust_pvalues, monte_carlo_pvalue
+
+
+def test_monte_carlo_pvalue_counts_ties_and_is_never_zero():
+    draws = np.array([0.1, 0.3, 0.3 + 1e-15, 0.5])
+    assert monte_carlo_pvalue(0.3, draws) == (1 + 3) / (1 + 4)
+    assert monte_carlo_pvalue(9.0, draws) == 1 / 5
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+@pytest.mark.parametrize(
+    ("method", "peer"), [("bonferroni", "bonferroni"), ("holm", "holm"), ("benjamini_hochberg", "fdr_bh")]
+)
+def test_adjustments_agree_with_statsmodels(method: str, peer: str, p: list[float]):
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    expected = multitest.multipletests(p, method=peer)[1]
+    assert adjust_pvalues(p, method) == pytest.approx(expected, abs=1e-12)
+
+
+def test_bad_pvalues_are_refused():
+    with pytest.raises(InvalidInput, match="p:"):
+        adjust_pvalues([0.1, 1.2], "holm")
+    with pytest.raises(InvalidInput, match="p:"):
+        adjust_pvalues([0.1, np.nan], "holm")
+    with pytest.raises(UnknownName, match="bonferroni, holm"):
+        adjust_pvalues([0.1], "sidak")
