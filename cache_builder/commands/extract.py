@@ -1,0 +1,55 @@
+"""`extract`: a checkpoint, ours or timm's, evaluated into a shard."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from cache_builder.checkpoint import load_checkpoint
+from cache_builder.config import RunConfig
+from cache_builder.datasets import load_dataset
+from cache_builder.extract import extract_checkpoint, extract_timm
+from cache_builder.models.registry import backbone
+from cache_builder.train import input_size
+from engine.errors import InvalidInput
+from engine.store import default_shards_directory, write_shard
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help="a checkpoint.pt of ours, or a timm .safetensors or .pth file")
+    parser.add_argument("--backbone", help="for a timm checkpoint: the model it belongs to")
+    parser.add_argument("--dataset", help="for a timm checkpoint: the images to evaluate it on")
+    parser.add_argument("--image-size", type=int, help="for a timm checkpoint: its input size (default: the model's)")
+    parser.add_argument("--run-id", help="for a timm checkpoint: the name of the run (default: backbone-dataset)")
+    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that holds the image data sets")
+    parser.add_argument("--shards", type=Path, default=default_shards_directory(), help="where the run goes")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int, help="processor threads (default: torch's own choice)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not arguments.checkpoint.is_file():
+        raise InvalidInput("checkpoint", "an existing file", str(arguments.checkpoint))
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    if arguments.backbone is None:
+        config = RunConfig.from_mapping(load_checkpoint(arguments.checkpoint)["config"])
+        data = load_dataset(config.dataset, arguments.data, folder_side=input_size(config))
+        record = extract_checkpoint(arguments.checkpoint, data, device=arguments.device)
+    else:
+        if arguments.dataset is None:
+            raise InvalidInput("--dataset", "the images to evaluate on, beside --backbone", "none")
+        side = arguments.image_size or backbone(arguments.backbone).image_size
+        record = extract_timm(
+            arguments.checkpoint,
+            load_dataset(arguments.dataset, arguments.data, folder_side=side),
+            backbone=arguments.backbone,
+            image_size=side,
+            run_id=arguments.run_id or f"{arguments.backbone}-{arguments.dataset}",
+            device=arguments.device,
+        )
+    path = write_shard(record, arguments.shards)
+    print(f"{record.run_id}: {record.n_samples} samples, accuracy {record.accuracy:.4f}, written to {path.name}")
+    return 0

@@ -1,0 +1,53 @@
+"""`sweep`: every run of a recipe's grid, here or on a Ray cluster."""
+
+from __future__ import annotations
+
+import argparse
+from fnmatch import fnmatch
+from pathlib import Path
+
+from cache_builder.commands.places import add_places, places_from
+from cache_builder.config import load_recipe
+from cache_builder.progress import console
+from cache_builder.ray_sweep import sweep_on_ray
+from cache_builder.sweep import pending, sweep
+from engine.errors import InvalidInput
+from engine.store import publish
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="paper, micro, smoke, bundled, or the path of a YAML file")
+    parser.add_argument(
+        "--only", default="*", metavar="PATTERN", help="only runs whose name matches, such as '*cifar10*'"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the runs and whether each is finished, train nothing"
+    )
+    parser.add_argument("--workers", type=int, default=1, help="processes on this machine (default: 1)")
+    parser.add_argument("--ray", metavar="ADDRESS", help="run as Ray tasks: auto, a head's address, or local")
+    parser.add_argument("--gpus-per-run", type=float, default=1.0, help="with --ray and a GPU device (default: 1)")
+    parser.add_argument("--publish", type=Path, metavar="CACHE", help="publish all shards into this cache at the end")
+    add_places(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    configs = [config for config in load_recipe(arguments.recipe).runs() if fnmatch(config.run_id, arguments.only)]
+    if not configs:
+        raise InvalidInput("--only", "a pattern that matches at least one run of the recipe's grid", arguments.only)
+    places = places_from(arguments)
+    if arguments.list:
+        unfinished = {config.run_id for config in pending(configs, places)}
+        for config in configs:
+            print(f"{'to do   ' if config.run_id in unfinished else 'finished'}  {config.run_id}")
+        return 0
+    if arguments.ray is None:
+        trained = sweep(configs, places, workers=arguments.workers, progress=console())
+    else:
+        trained = sweep_on_ray(
+            configs, places, address=arguments.ray, gpus_per_run=arguments.gpus_per_run, progress=console()
+        )
+    print(f"{len(trained)} runs trained, {len(configs) - len(trained)} were finished already")
+    if arguments.publish is not None:
+        report = publish(places.shards, arguments.publish)
+        print(f"{report.n_runs} runs published")
+    return 0

@@ -1,0 +1,42 @@
+"""`train`: one run of a recipe."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from cache_builder.commands.places import add_places, places_from
+from cache_builder.config import load_recipe
+from cache_builder.models.registry import VARIANTS
+from cache_builder.progress import console
+from cache_builder.sweep import is_finished, run_one
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="paper, micro, smoke, bundled, or the path of a YAML file")
+    parser.add_argument("--backbone", required=True, help="a registered backbone or any timm ViT or Swin")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--variant", required=True, choices=VARIANTS)
+    parser.add_argument("--block-size", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, help="instead of the recipe's")
+    add_places(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = load_recipe(arguments.recipe).config(
+        backbone=arguments.backbone,
+        dataset=arguments.dataset,
+        variant=arguments.variant,
+        block_size=arguments.block_size,
+        seed=arguments.seed,
+        epochs=arguments.epochs,
+    )
+    places = places_from(arguments)
+    places.shards.mkdir(parents=True, exist_ok=True)
+    if is_finished(config, places.shards):
+        print(f"{config.run_id} is finished already; its shard is in {Path(arguments.shards)}")
+        return 0
+    run_one(config, places, console())
+    print(f"{config.run_id}: shard written to {Path(arguments.shards)}")
+    return 0

@@ -1,0 +1,105 @@
+"""Images as arrays: what every reader returns, and how batches of it are augmented and normalised."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.errors import InvalidInput
+
+LARGEST_PADDING = 8  # images this much smaller than the model's input are padded, others are resized
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """images (n, channels, side, side) uint8 and labels (n,) int64."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or self.images.dtype != np.uint8 or len(self.images) != len(self.labels):
+            raise InvalidInput(
+                "images",
+                "uint8 of shape (n, channels, rows, columns) with one label each",
+                f"{self.images.dtype} {self.images.shape} and {len(self.labels)} labels",
+            )
+
+    def take(self, limit: int | None) -> Split:
+        """The first `limit` samples (all of them for None)."""
+        return self if limit is None else Split(self.images[:limit], self.labels[:limit])
+
+
+@dataclass(frozen=True, eq=False)
+class ImageData:
+    """One data set, decoded once. `flips` and `shift` are its usual augmentation (shift in pixels each way)."""
+
+    name: str
+    train: Split
+    test: Split
+    n_classes: int
+    flips: bool
+    shift: int
+
+    @property
+    def channels(self) -> int:
+        return int(self.train.images.shape[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of every pixel and label, the same wherever the files lie."""
+        digest = hashlib.blake2b(digest_size=16)
+        for split in (self.train, self.test):
+            digest.update(repr(split.images.shape).encode())
+            digest.update(np.ascontiguousarray(split.images).data)
+            digest.update(np.ascontiguousarray(split.labels).data)
+        return digest.hexdigest()
+
+    @cached_property
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of each channel over the training images, (channels, 1, 1), in 0..255."""
+        counts = np.stack([np.bincount(self.train.images[:, c].ravel(), minlength=256) for c in range(self.channels)])
+        weights, values = counts / counts.sum(axis=1, keepdims=True), np.arange(256.0)
+        mean = weights @ values
+        deviation = np.sqrt(np.maximum(weights @ values**2 - mean**2, 1e-6))
+        return tuple(torch.tensor(moment, dtype=torch.float32).view(-1, 1, 1) for moment in (mean, deviation))  # type: ignore[return-value]
+
+
+def augment(images: Tensor, *, flips: bool, shift: int, generator: torch.Generator) -> Tensor:
+    """Random mirror images and random crops of the zero-padded batch, (n, channels, rows, columns) uint8."""
+    n, _, rows, columns = images.shape
+    column_index = torch.arange(columns).expand(n, columns)
+    if flips:
+        mirrored = torch.randint(2, (n, 1), generator=generator, dtype=torch.bool)
+        column_index = torch.where(mirrored, columns - 1 - column_index, column_index)
+    if shift:
+        images = torch.nn.functional.pad(images, (shift,) * 4)
+        offsets = torch.randint(2 * shift + 1, (2, n, 1), generator=generator)
+        row_index, column_index = torch.arange(rows) + offsets[0], column_index + offsets[1]
+    elif flips:
+        row_index = torch.arange(rows).expand(n, rows)
+    else:
+        return images
+    samples = torch.arange(n)[:, None, None]
+    # Advanced indices on both sides of the channel slice put that axis last; bring it back.
+    return images[samples, :, row_index[:, :, None], column_index[:, None, :]].permute(0, 3, 1, 2)
+
+
+def to_input(images: Tensor, moments: tuple[Tensor, Tensor], image_size: int) -> Tensor:
+    """uint8 images as the model's normalised input of image_size x image_size."""
+    mean, deviation = (moment.to(images.device) for moment in moments)
+    scaled = (images.float() - mean) / deviation
+    rows = scaled.shape[-1]
+    missing = image_size - rows
+    if missing == 0:
+        return scaled
+    if 0 < missing <= LARGEST_PADDING:
+        before = missing // 2
+        return torch.nn.functional.pad(scaled, (before, missing - before) * 2)
+    return torch.nn.functional.interpolate(scaled, size=image_size, mode="bilinear", antialias=missing < 0)

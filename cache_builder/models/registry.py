@@ -1,0 +1,101 @@
+"""Every model by name: the paper's three backbones, micro versions of each, and any other timm ViT or Swin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from cache_builder.models.drloc import RelativeLocalisation
+from cache_builder.models.seams import insert_routing, stages
+from cache_builder.models.stem import ConvStem
+from cache_builder.models.timm_import import load_timm
+from engine import validation
+from engine.errors import InvalidInput, UnknownName
+
+VARIANTS = ("baseline", "full_ar", "block_ar", "drloc")
+
+MICRO_VIT = {
+    "patch_size": 8, "embed_dim": 64, "depth": 6, "num_heads": 2, "mlp_ratio": 2.0, "qkv_bias": False,
+    "embed_layer": ConvStem,
+}  # fmt: skip
+MICRO_SWIN = {
+    "patch_size": 4, "embed_dim": 32, "depths": (2, 6), "num_heads": (1, 2), "mlp_ratio": 2.0, "window_size": 4,
+    "drop_path_rate": 0.0, "embed_layer": partial(ConvStem, refine=True),
+}  # fmt: skip
+
+
+def _micro(module: str, class_name: str, **settings: Any) -> nn.Module:
+    # timm's pretrained_cfg has no meaning for these, so the class is built directly.
+    cls = getattr(__import__(f"timm.models.{module}", fromlist=[class_name]), class_name)
+    return cls(**settings)
+
+
+def _timm(timm_name: str, **settings: Any) -> nn.Module:
+    return load_timm().create_model(timm_name, pretrained=False, **settings)
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """How to build one architecture, and the input it expects when nothing else is said."""
+
+    build: Callable[..., nn.Module]
+    image_size: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+BACKBONES: dict[str, Backbone] = {
+    "vit_base": Backbone(partial(_timm, "vit_base_patch16_224"), 224, {"qkv_bias": False}),
+    "deit_small": Backbone(partial(_timm, "deit_small_distilled_patch16_224"), 224, {"qkv_bias": False}),
+    "swin_tiny": Backbone(partial(_timm, "swin_tiny_patch4_window7_224"), 224),
+    "micro_vit": Backbone(partial(_micro, "vision_transformer", "VisionTransformer"), 32, MICRO_VIT),
+    "micro_deit": Backbone(partial(_micro, "deit", "VisionTransformerDistilled"), 32, MICRO_VIT),
+    "micro_swin": Backbone(partial(_micro, "swin_transformer", "SwinTransformer"), 32, MICRO_SWIN),
+}
+
+
+def backbone(name: str) -> Backbone:
+    """A registered backbone, or any timm model by its timm name."""
+    if name in BACKBONES:
+        return BACKBONES[name]
+    timm = load_timm()
+    if not timm.is_model(name):
+        raise UnknownName(
+            "name", name, [*BACKBONES, "any timm VisionTransformer or SwinTransformer, such as deit_tiny_patch16_224"]
+        )
+    return Backbone(partial(_timm, name), timm.get_pretrained_cfg(name).input_size[-1])
+
+
+def create_model(
+    name: str,
+    *,
+    variant: str = "baseline",
+    block_size: int | None = None,
+    n_classes: int = 10,
+    image_size: int | None = None,
+    channels: int = 3,
+) -> nn.Module:
+    """Build a model with fresh weights from torch's current random state.
+
+    `full_ar` mixes at chunks of one block, `block_ar` at chunks of `block_size`; `drloc` is the baseline with an
+    auxiliary head `model.drloc` that only its training loss uses. The queries are zero and the norm weights one at
+    the start, so mixing begins uniform, and neither draws from the random state: all variants of a seed start from
+    the same backbone weights.
+    """
+    validation.choice("variant", variant, VARIANTS)
+    if variant != "block_ar" and block_size is not None:
+        raise InvalidInput("block_size", f"None for variant {variant!r} (it belongs to 'block_ar')", repr(block_size))
+    chosen = backbone(name)
+    settings = {**chosen.settings, "num_classes": n_classes, "in_chans": channels}
+    if image_size is not None or name.startswith("micro_"):
+        settings["img_size"] = image_size or chosen.image_size
+    model = chosen.build(**settings)
+    if variant in ("full_ar", "block_ar"):
+        insert_routing(model, 1 if variant == "full_ar" else block_size)
+    elif variant == "drloc":
+        stages(model)  # refuses models whose output is not a grid of tokens
+        model.drloc = RelativeLocalisation(int(model.num_features))  # type: ignore[arg-type]
+    return model

@@ -1,0 +1,46 @@
+"""Where a run came from: code, packages, device and data, but no host, user or path."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "pyarrow", "scikit-learn")
+
+
+def code_version() -> str:
+    """The commit of this checkout, with a mark when cache_builder was changed after it; "unknown" outside git."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        finished = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+        return finished.stdout.strip()
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        return commit + ("+changes" if git("status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def describe(source: str, device: torch.device, seconds: float, fingerprint: str, **more: Any) -> dict[str, Any]:
+    """The provenance of a run: `seconds` is the time spent on it, `fingerprint` identifies the data's pixels."""
+    return {
+        "source": source,
+        "commit": code_version(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+        "seconds": round(seconds, 1),
+        "data_fingerprint": fingerprint,
+        **more,
+    }

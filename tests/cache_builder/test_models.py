@@ -1,0 +1,306 @@
+"""Attention-Residual models: counts, equivalences with plain timm, and the mixing formula written out naively."""
+
+import math
+
+import pytest
+import torch
+
+from cache_builder.models import BACKBONES, create_model
+from cache_builder.models.routed import RoutedBlocks
+from cache_builder.models.seams import stages, token_grid
+from cache_builder.routing import capture_block_norms, capture_entropies, routing_layers
+from engine.errors import InvalidInput, UnknownName
+
+MICRO = ("micro_vit", "micro_deit", "micro_swin")
+
+
+def n_parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def routed(model):
+    return [module for module in model.modules() if isinstance(module, RoutedBlocks)]
+
+
+def with_random_queries(model, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for stage in routed(model):
+            stage.queries.copy_(torch.randn(stage.queries.shape, generator=generator) * 0.5)
+            stage.norm_weights.copy_(1 + 0.3 * torch.randn(stage.norm_weights.shape, generator=generator))
+    return model
+
+
+def images(n=3, side=32):
+    return torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "baseline", "added"),
+    [("vit_base", 85_778_698, 36_864), ("deit_small", 21_660_308, 18_432), ("swin_tiny", 27_527_044, 17_664)],
+)
+def test_parameter_counts_equal_the_papers_table(name, baseline, added):
+    with torch.device("meta"):  # counts need no memory
+        assert n_parameters(create_model(name)) == baseline
+        assert n_parameters(create_model(name, variant="full_ar")) == baseline + added
+        assert n_parameters(create_model(name, variant="block_ar", block_size=4)) == baseline + added
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "block_size", "n_kept", "max_sources"),
+    [
+        ("swin_tiny", "full_ar", None, 16, 6),
+        ("swin_tiny", "block_ar", 2, 8, 3),
+        ("swin_tiny", "block_ar", 4, 4, 2),
+        ("swin_tiny", "block_ar", 6, 0, None),
+        ("vit_base", "full_ar", None, 22, 12),
+        ("vit_base", "block_ar", 6, 12, 2),
+        ("deit_small", "full_ar", None, 22, 12),
+        ("micro_swin", "full_ar", None, 12, 6),
+        ("micro_swin", "block_ar", 2, 8, 3),
+        ("micro_deit", "block_ar", 3, 6, 2),
+    ],
+)
+def test_kept_layers_follow_the_protocol(name, variant, block_size, n_kept, max_sources):
+    with torch.device("meta"):
+        layers = routing_layers(create_model(name, variant=variant, block_size=block_size))
+    assert len(layers) == n_kept
+    assert len({layer.name for layer in layers}) == n_kept
+    assert max((layer.n_sources for layer in layers), default=None) == max_sources
+
+
+def test_swin_tiny_with_chunks_of_a_whole_stage_is_the_baseline_bit_for_bit():
+    torch.manual_seed(0)
+    plain = create_model("swin_tiny").eval()
+    inactive = create_model("swin_tiny", variant="block_ar", block_size=6).eval()
+    inactive.load_state_dict(plain.state_dict(), strict=False)
+    batch = images(1, 224)
+    with torch.no_grad():
+        assert torch.equal(plain(batch), inactive(batch))
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_one_source_everywhere_is_the_plain_model_bit_for_bit(name):
+    torch.manual_seed(0)
+    plain = create_model(name).eval()
+    inactive = with_random_queries(create_model(name, variant="block_ar", block_size=6)).eval()
+    inactive.load_state_dict(plain.state_dict(), strict=False)
+    with torch.no_grad():
+        assert torch.equal(plain(images()), inactive(images()))
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_a_plain_checkpoint_fits_and_leaves_only_queries_and_norm_weights(name):
+    model = create_model(name, variant="full_ar")
+    result = model.load_state_dict(create_model(name).state_dict(), strict=False)
+    assert not result.unexpected_keys
+    assert {key.rpartition(".")[2] for key in result.missing_keys} == {"queries", "norm_weights"}
+    assert len(result.missing_keys) == 2 * len(stages(model))
+
+
+def test_all_variants_of_a_seed_start_from_the_same_backbone_weights():
+    states = []
+    for variant, block_size in (("baseline", None), ("full_ar", None), ("block_ar", 3)):
+        torch.manual_seed(5)
+        states.append(create_model("micro_vit", variant=variant, block_size=block_size).state_dict())
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name])
+        assert torch.equal(value, states[2][name])
+
+
+def naive_forward(model, batch, chunk):
+    """The protocol's section 1 word by word: all sources normalised, stacked, softmaxed and mixed."""
+    entropies = []
+
+    def mixed(sources, query, weight):
+        stacked = torch.stack(sources)  # (T, batch, ..., D)
+        normalised = stacked / stacked.square().mean(dim=-1, keepdim=True).sqrt() * weight
+        alpha = torch.softmax((normalised * query).sum(dim=-1), dim=0)
+        if len(sources) > 1:
+            entropy = -(alpha * alpha.log()).sum(dim=0) / math.log(len(sources))
+            entropies.append(entropy.flatten(1).mean(dim=1))
+        return (alpha.unsqueeze(-1) * stacked).sum(dim=0)
+
+    def stage_forward(stage, state):
+        starts = []
+        for index, block in enumerate(stage.children()):
+            if index % chunk == 0:
+                starts.append(state)
+            earlier = starts[: index // chunk]
+            inputs = mixed([*earlier, state], stage.queries[2 * index], stage.norm_weights[2 * index])
+            normed = block.norm1(inputs)
+            state = state + (block._attn(normed) if hasattr(block, "_attn") else block.attn(normed))
+            inputs = mixed([*earlier, state], stage.queries[2 * index + 1], stage.norm_weights[2 * index + 1])
+            state = state + block.mlp(block.norm2(inputs))
+        return state
+
+    state = model.patch_embed(batch)
+    if hasattr(model, "layers"):
+        for stage in model.layers:
+            state = stage_forward(stage.blocks, stage.downsample(state))
+    else:
+        state = stage_forward(model.blocks, model.norm_pre(model._pos_embed(state)))
+    return model.forward_head(model.norm(state)), torch.stack(entropies, dim=1)
+
+
+@pytest.mark.parametrize("name", MICRO)
+@pytest.mark.parametrize(("variant", "chunk"), [("full_ar", 1), ("block_ar", 2), ("block_ar", 4)])
+def test_forward_and_capture_equal_the_formula_written_out(name, variant, chunk):
+    torch.manual_seed(0)
+    model = create_model(name, variant=variant, block_size=chunk if variant == "block_ar" else None)
+    model = with_random_queries(model).eval().double()
+    batch = images().double()
+    with torch.no_grad():
+        expected_logits, expected_profile = naive_forward(model, batch, chunk)
+        plain_logits = model(batch)
+        with capture_entropies(model) as capture:
+            captured_logits = model(batch)
+            profile = capture.take()
+    torch.testing.assert_close(plain_logits, expected_logits, rtol=1e-10, atol=1e-10)
+    assert torch.equal(captured_logits, plain_logits)
+    torch.testing.assert_close(profile, expected_profile, rtol=1e-10, atol=1e-10)
+    assert profile.std() > 0.01  # random queries are far from uniform, so the comparison means something
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_profile_is_one_at_initialisation_and_within_bounds_after(name):
+    model = create_model(name, variant="full_ar").eval()
+    with torch.no_grad(), capture_entropies(model) as capture:
+        model(images(5))
+        torch.testing.assert_close(capture.take(), torch.ones(5, len(routing_layers(model))), rtol=0, atol=1e-6)
+        for stage in routed(model):
+            stage.queries.normal_(std=20)
+        model(images(5))
+        profile = capture.take()
+    assert profile.min() >= 0
+    assert profile.max() <= 1
+    assert profile.max() < 0.9
+
+
+@pytest.mark.parametrize(("name", "chunk"), [("micro_vit", 1), ("micro_deit", 3), ("micro_swin", 2)])
+def test_gradients_reach_every_active_query_and_no_other(name, chunk):
+    torch.manual_seed(0)
+    model = create_model(name, variant="block_ar", block_size=chunk).train()
+    model(images(4)).logsumexp(dim=1).sum().backward()
+    for stage in routed(model):
+        if stage.queries.grad is None:  # a stage no deeper than one chunk never mixes
+            assert stage.depth <= chunk
+            continue
+        for row in range(2 * stage.depth):
+            active = stage.n_sources(row // 2) > 1
+            assert bool(stage.queries.grad[row].abs().sum() > 0) == active
+            assert stage.norm_weights.grad[row].abs().sum() == 0  # w is zero, so g has no effect yet
+
+
+def test_gradient_of_the_mixture_agrees_with_the_naive_forward():
+    torch.manual_seed(0)
+    model = with_random_queries(create_model("micro_vit", variant="full_ar")).double()
+    model.eval()
+    gradients = []
+    for forward in (model, lambda batch: naive_forward(model, batch, 1)[0]):
+        model.zero_grad()
+        forward(images().double()).square().sum().backward()
+        gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
+    for name, value in gradients[0].items():
+        torch.testing.assert_close(value, gradients[1][name], rtol=1e-8, atol=1e-10)
+
+
+def test_capture_is_off_outside_its_context_and_wants_one_pass_per_take():
+    model = create_model("micro_vit", variant="full_ar").eval()
+    with torch.no_grad(), capture_entropies(model) as capture:
+        model(images())
+        model(images())
+        with pytest.raises(InvalidInput, match="one forward pass"):
+            capture.take()
+    assert all(stage.recorder is None for stage in routed(model))
+
+
+def test_block_norms_equal_norms_of_the_block_outputs():
+    model = create_model("micro_vit").eval()
+    with torch.no_grad():
+        with capture_block_norms(model) as capture:
+            model(images())
+            norms = capture.take()
+        state = model._pos_embed(model.patch_embed(images()))
+        for number, block in enumerate(model.blocks):
+            state = block(state)
+            torch.testing.assert_close(norms[:, number], state.norm(dim=-1).mean(dim=1))
+    assert capture.names == [f"block {number} norm" for number in range(1, 7)]
+
+
+def test_block_norms_of_a_convolutional_model_use_its_channel_axis():
+    model = create_model("resnet10t").eval()
+    seen = []
+    handle = model.layer4.register_forward_hook(lambda _m, _i, output: seen.append(output))
+    with torch.no_grad(), capture_block_norms(model) as capture:
+        model(images(2, 64))
+        norms = capture.take()
+    handle.remove()
+    torch.testing.assert_close(norms[:, -1], seen[0].norm(dim=1).mean(dim=(1, 2)))
+
+
+def test_drloc_predicts_offsets_that_a_position_code_reveals():
+    torch.manual_seed(0)
+    model = create_model("micro_vit", variant="drloc")
+    grid = torch.zeros(2, 4, 4, 64)
+    grid[..., 0] = torch.arange(4).view(4, 1) / 4
+    grid[..., 1] = torch.arange(4).view(1, 4) / 4
+    optimizer = torch.optim.Adam(model.drloc.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(150):
+        loss = model.drloc(grid)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert sum(losses[-10:]) < 0.25 * sum(losses[:10])
+
+
+def test_drloc_leaves_the_forward_pass_alone_and_sees_the_patch_tokens():
+    torch.manual_seed(3)
+    plain = create_model("micro_deit").eval()
+    torch.manual_seed(3)
+    drloc = create_model("micro_deit", variant="drloc").eval()
+    with torch.no_grad():
+        assert torch.equal(plain(images()), drloc(images()))
+        tokens = drloc.forward_features(images())
+        assert torch.equal(token_grid(drloc, tokens)[:, 1, 2], tokens[:, 2 + 4 + 2])  # two prefix tokens, rows of 4
+
+
+def test_any_other_timm_transformer_works_by_name():
+    model = create_model("vit_tiny_patch16_224", variant="block_ar", block_size=4, n_classes=7, image_size=64).eval()
+    with torch.no_grad(), capture_entropies(model) as capture:
+        assert model(images(2, 64)).shape == (2, 7)
+        assert capture.take().shape == (2, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error", "message"),
+    [
+        ("vit_bse", {}, UnknownName, "micro_vit"),
+        ("micro_vit", {"variant": "ful_ar"}, UnknownName, "full_ar"),
+        ("micro_vit", {"variant": "block_ar"}, InvalidInput, "block_size"),
+        ("micro_vit", {"variant": "full_ar", "block_size": 2}, InvalidInput, "block_size"),
+        ("resnet10t", {"variant": "full_ar"}, InvalidInput, "VisionTransformer"),
+        (
+            "vit_base_patch16_rpn_224",
+            {"variant": "full_ar", "image_size": 32},
+            InvalidInput,
+            "plain Block|VisionTransformer",
+        ),
+    ],
+)
+def test_wrong_requests_name_the_argument(name, settings, error, message):
+    with pytest.raises(error, match=message):
+        create_model(name, **settings)
+
+
+def test_running_blocks_one_by_one_is_refused():
+    model = create_model("micro_vit", variant="full_ar")
+    model.set_grad_checkpointing(True)
+    with pytest.raises(TypeError, match="one by one"):
+        model(images())
+
+
+def test_every_registered_backbone_has_a_positive_input_size():
+    assert all(entry.image_size in (32, 224) for entry in BACKBONES.values())
