@@ -15,7 +15,7 @@ from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method,
 from engine.types import FloatArray, IntArray
 
 
-def cmh_moments(n_low: IntArray, n_high: IntArray, k: IntArray) -> tuple[FloatArray, FloatArray]:
+def cmh_moments(n_low: IntArray, n_high: IntArray, k: IntArray | FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of the low tertile's correct count given the margins of each 2 x 2 table.
 
     E = n_low k / n, V = n_low n_high k (n - k) / (n^2 (n - 1)), n = n_low + n_high; tables with n < 2 have V = 0.

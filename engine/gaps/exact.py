@@ -17,7 +17,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
@@ -44,12 +43,10 @@ def log_factorials(largest: int) -> FloatArray:
     return _log_factorials(max(10, int(largest).bit_length()))
 
 
-def _binomial(n: int, x: IntArray, p: float, table: FloatArray) -> FloatArray:
-    """Bin(x; n, p), zero outside 0..n."""
-    inside = (x >= 0) & (x <= n)
-    x = np.where(inside, x, 0)
-    log_pmf = table[n] - table[x] - table[n - x] + x * math.log(p) + (n - x) * math.log1p(-p)
-    return np.where(inside, np.exp(log_pmf), 0.0)
+def _binomial(n: int, p: float, table: FloatArray) -> FloatArray:
+    """Bin(x; n, p) for x = 0..n."""
+    x = np.arange(n + 1)
+    return np.exp(table[n] - table[: n + 1] - table[n::-1] + x * math.log(p) + (n - x) * math.log1p(-p))
 
 
 def _window(n: int, total: int, k: int, exponent: float) -> IntArray:
@@ -109,19 +106,42 @@ class BinNull:
         return self.difference.ravel()[order] / self.scale, np.cumsum(self.probability.ravel()[order])
 
 
+class BinFamily:
+    """The nulls of one bin for any number of correct samples: three binomial tables serve them all.
+
+    The identity above holds for every p; one near the share of correct samples keeps the factors far from underflow.
+    """
+
+    def __init__(self, sizes: tuple[int, int, int], p: float) -> None:
+        self.n_low, self.n_mid, self.n_high = (int(size) for size in sizes)
+        self.total = self.n_low + self.n_mid + self.n_high
+        table = log_factorials(self.total)
+        self._low, self._mid, self._high = (_binomial(n, p, table) for n in (self.n_low, self.n_mid, self.n_high))
+        self._whole = _binomial(self.total, p, table)
+
+    def given(self, k: int, exponent: float = NEGLIGIBLE) -> BinNull:
+        """The joint null when k of the bin's samples are correct."""
+        a = _window(self.n_low, self.total, k, exponent)
+        h = _window(self.n_high, self.total, k, exponent)
+        m = np.arange(k - a[0] - h[0], k - a[-1] - h[-1] - 1, -1)
+        possible = (m >= 0) & (m <= self.n_mid)
+        mid = np.where(possible, self._mid.take(m, mode="clip"), 0.0)
+        # The middle count depends on a + h only: row a of the matrix is the table, shifted by one more place.
+        middle = np.ndarray((a.size, h.size), mid.dtype, mid, strides=mid.strides * 2)
+        return BinNull(
+            self.n_low,
+            self.n_high,
+            a,
+            h,
+            self._low[a[0] : a[-1] + 1],
+            self._high[h[0] : h[-1] + 1] / self._whole[k],
+            middle,
+        )
+
+
 def bin_null(sizes: tuple[int, int, int], k: int, exponent: float = NEGLIGIBLE) -> BinNull:
     """The joint null of one bin with k correct among sizes = (n_low, n_mid, n_high)."""
-    n_low, n_mid, n_high = (int(size) for size in sizes)
-    total, k = n_low + n_mid + n_high, int(k)
-    a, h = _window(n_low, total, k, exponent), _window(n_high, total, k, exponent)
-    if k in (0, total):
-        return BinNull(n_low, n_high, a, h, np.ones(1), np.ones(1), np.ones((1, 1)))
-    p, table = k / total, log_factorials(total)
-    together = np.arange(a[0] + h[0], a[-1] + h[-1] + 1)
-    middle = sliding_window_view(_binomial(n_mid, k - together, p, table), h.size)
-    whole = float(_binomial(total, np.array([k]), p, table)[0])
-    low_factor, high_factor = _binomial(n_low, a, p, table), _binomial(n_high, h, p, table) / whole
-    return BinNull(n_low, n_high, a, h, low_factor, high_factor, middle)
+    return BinFamily(sizes, (k + 0.5) / (sum(sizes) + 1)).given(k, exponent)
 
 
 def max_gap_pvalue(sizes: IntArray, n_correct: IntArray, observed: Fraction) -> float:
@@ -189,9 +209,8 @@ def weighted_gap_pvalue(sizes: IntArray, n_correct: IntArray, observed: Fraction
     return upper, float(below[target - slack :].sum())
 
 
-def gap_moments(sizes: tuple[int, int, int], k: int) -> tuple[float, float]:
+def gap_moments(null: BinNull) -> tuple[float, float]:
     """Null mean and variance of |acc_low - acc_high| in one bin."""
-    null = bin_null(sizes, k, DISPLAY)
     gaps = null.difference / null.scale
     mean = float((null.probability * gaps).sum())
     return mean, max(0.0, float((null.probability * gaps**2).sum()) - mean**2)

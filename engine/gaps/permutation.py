@@ -176,19 +176,17 @@ def draw_hypergeometric(
 ) -> tuple[IntArray, IntArray]:
     """(P, n_shared) correct counts of the low and the high tertile, drawn from the hypergeometric null.
 
-    The low count has one distribution per bin, so it is drawn by inverting its cumulative distribution; the high
-    count is then hypergeometric among what the low tertile left.
+    Sizes and totals are the same for every draw, so one cumulative table of the joint counts of a bin serves them all.
     """
     rng = np.random.default_rng(seed)
     low = np.empty((n_permutations, len(sizes)), dtype=np.int64)
     high = np.empty_like(low)
-    for b, ((n_low, n_mid, n_high), k) in enumerate(zip(sizes.tolist(), n_correct.tolist(), strict=True)):
-        marginal = bin_null((n_low, 0, n_mid + n_high), k)
-        cumulative = np.cumsum(marginal.probability.sum(axis=1))
-        index = np.searchsorted(cumulative, rng.random(n_permutations) * cumulative[-1], side="right")
-        low[:, b] = marginal.low[np.minimum(index, marginal.low.size - 1)]
-        left = k - low[:, b]
-        high[:, b] = rng.hypergeometric(left, n_mid + n_high - left, n_high)
+    for b, (size, k) in enumerate(zip(sizes.tolist(), n_correct.tolist(), strict=True)):
+        null = bin_null(size, k)
+        cumulative = np.cumsum(null.probability)
+        cell = np.searchsorted(cumulative[:-1], rng.random(n_permutations) * cumulative[-1], side="right")
+        row, column = np.divmod(cell, null.high.size)
+        low[:, b], high[:, b] = null.low[0] + row, null.high[0] + column
     return low, high
 
 

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from engine.binning import TERTILE_QUANTILES, Matching
 from engine.contingency import tabulate
-from engine.gaps.exact import gap_moments, weighted_gap_pvalue, weighted_numerator
+from engine.gaps.exact import DISPLAY, bin_null, gap_moments, weighted_gap_pvalue, weighted_numerator
 from engine.gaps.gap import MIN_SUPPORT, gap_of_counts
 from engine.gaps.presets import audited_bins
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, untestable
@@ -38,7 +38,8 @@ def weighted_gap_test(
         return StratifiedResult("weighted_gap", None, None, None, None, None, method, bins, 0, matching, gap.notes)
     sizes, hits = contingency.sizes[gap.shared], contingency.n_correct[gap.shared]
     totals = hits.sum(axis=1)
-    moments = np.array([gap_moments(size, k) for size, k in zip(sizes.tolist(), totals.tolist(), strict=True)])
+    nulls = [bin_null(size, k, DISPLAY) for size, k in zip(sizes.tolist(), totals.tolist(), strict=True)]
+    moments = np.array([gap_moments(null) for null in nulls])
     spread = float(np.sqrt(gap.weights**2 @ moments[:, 1]))
     if spread == 0:
         return untestable("weighted_gap", method, bins, matching)
