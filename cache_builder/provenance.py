@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,12 @@ import torch
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "pyarrow", "scikit-learn")
 
 
+@cache
 def code_version() -> str:
-    """The commit of this checkout, with a mark when cache_builder was changed after it; "unknown" outside git."""
+    """The commit of this checkout, with a mark when cache_builder was changed after it; "unknown" outside git.
+
+    Kept from the first call on: a long sweep runs the code it started with, whatever is committed meanwhile.
+    """
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -23,7 +28,7 @@ def code_version() -> str:
 
     try:
         commit = git("rev-parse", "HEAD")
-        return commit + ("+changes" if git("status", "--porcelain", "--", ".") else "")
+        return commit + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -22,6 +22,7 @@ from cache_builder.checkpoint import claimed
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, load_dataset
 from cache_builder.extract import ensemble_record, trained_record
+from cache_builder.provenance import code_version
 from cache_builder.train import input_size, pick_device, train
 from engine.errors import CacheError
 from engine.store import write_shard
@@ -67,6 +68,7 @@ def run_one(config: RunConfig, places: Places, progress: Progress) -> str:
     torch.set_num_threads(places.threads)
     torch.set_flush_denormal(True)  # vanishing optimiser moments would slow a CPU down
     device = pick_device(places.device)
+    code_version()  # what runs now, not what may be committed by the end
     with claimed(places.runs / config.run_id):
         data = _dataset(config.dataset, places.data, input_size(config))
         trained = train(config, data, places.runs / config.run_id, device=places.device, progress=progress)

@@ -24,7 +24,7 @@ MICRO_VIT = {
 }  # fmt: skip
 MICRO_SWIN = {
     "patch_size": 4, "embed_dim": 32, "depths": (2, 6), "num_heads": (1, 2), "mlp_ratio": 2.0, "window_size": 4,
-    "drop_path_rate": 0.0, "embed_layer": partial(ConvStem, refine=True),
+    "drop_path_rate": 0.0, "embed_layer": partial(ConvStem, n_refining=2),
 }  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 
 class ConvStem(nn.Module):
-    """3x3 convolutions of stride 2, log2(patch_size) of them; with `refine`, one of stride 1 follows.
+    """3x3 convolutions: log2(patch_size) of stride 2, then `n_refining` of stride 1.
 
-    All but the last one double the width and have batch normalisation and ReLU; the last one projects to `embed_dim`.
+    The first has `width` channels, the others twice as many, all with batch normalisation and ReLU; only the last
+    one projects to `embed_dim` instead.
     Speaks the interface of timm's PatchEmbed as far as VisionTransformer and SwinTransformer use it: `grid_size`,
     `num_patches`, tokens (batch, N, D), or (batch, rows, columns, D) for `output_fmt="NHWC"`.
     """
@@ -24,16 +25,16 @@ class ConvStem(nn.Module):
         embed_dim: int,
         output_fmt: str = "NLC",
         width: int = 32,
-        refine: bool = False,
+        n_refining: int = 0,
         **_timm_defaults: object,
     ) -> None:
         super().__init__()
-        strides = [2] * round(math.log2(patch_size)) + [1] * refine
+        strides = [2] * round(math.log2(patch_size)) + [1] * n_refining
         side, channels = img_size, in_chans
         layers: list[nn.Module] = []
         for number, stride in enumerate(strides):
             last = number == len(strides) - 1
-            out = embed_dim if last else width * 2**number
+            out = embed_dim if last else width * min(2, 2**number)
             layers.append(nn.Conv2d(channels, out, 3, stride=stride, padding=1, bias=last))
             if not last:
                 layers += [nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
