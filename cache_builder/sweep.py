@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -24,6 +24,7 @@ from cache_builder.datasets import ImageData, load_dataset
 from cache_builder.extract import ensemble_record, trained_record
 from cache_builder.provenance import code_version
 from cache_builder.train import input_size, pick_device, train
+from engine import validation
 from engine.errors import CacheError
 from engine.store import write_shard
 from engine.store.shard import read_shard, shard_path
@@ -115,10 +116,11 @@ def _leave_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-_QUEUE: multiprocessing.Queue[tuple[str, float, str]] | None = None
+Message = tuple[str, float, str] | None
+_QUEUE: multiprocessing.Queue[Message] | None = None
 
 
-def _start_worker(queue: multiprocessing.Queue[tuple[str, float, str]], parent: int) -> None:
+def _start_worker(queue: multiprocessing.Queue[Message], parent: int) -> None:
     global _QUEUE
     _QUEUE = queue
     _leave_with_parent(parent)
@@ -132,7 +134,7 @@ def _run_in_worker(config: RunConfig, places: Places) -> str:
 
 def _in_processes(todo: Sequence[RunConfig], places: Places, workers: int, report: Report) -> Iterator[str]:
     context = multiprocessing.get_context("spawn")  # a forked torch may hang in its thread pool
-    queue: multiprocessing.Queue[tuple[str, float, str]] = context.Queue()
+    queue: multiprocessing.Queue[Message] = context.Queue()
 
     def relay() -> None:
         while (message := queue.get()) is not None:
@@ -140,28 +142,25 @@ def _in_processes(todo: Sequence[RunConfig], places: Places, workers: int, repor
 
     relaying = threading.Thread(target=relay, daemon=True)
     relaying.start()
-    with ProcessPoolExecutor(workers, context, _start_worker, (queue, os.getpid())) as pool:
-        futures = [pool.submit(_run_in_worker, config, places) for config in todo]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
-        finally:
-            queue.put(None)  # type: ignore[arg-type]
-    relaying.join()
+    try:
+        with ProcessPoolExecutor(workers, context, _start_worker, (queue, os.getpid())) as pool:
+            futures = [pool.submit(_run_in_worker, config, places) for config in todo]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:  # after a failed run, those not yet started are not started
+                for future in futures:
+                    future.cancel()
+    finally:
+        queue.put(None)
+        relaying.join()
 
 
 def sweep(configs: Sequence[RunConfig], places: Places, *, workers: int = 1, progress: Progress) -> list[str]:
     """Train every run that has no shard yet; returns the runs trained now. One worker means this process."""
+    validation.whole("workers", workers, 1)
     todo = pending(configs, places)
     overall = Overall(len(configs), len(configs) - len(todo), progress)
     if workers > 1:
         return list(_in_processes(todo, places, workers, overall.report))
-    finished = []
-    for config in todo:
-        run_id = config.run_id
-        finished.append(run_one(config, places, lambda done, text, run_id=run_id: overall.report(run_id, done, text)))  # type: ignore[misc]
-    return finished
+    return [run_one(config, places, partial(overall.report, config.run_id)) for config in todo]

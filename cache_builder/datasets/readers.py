@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import pickle
 import tarfile
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,22 +19,36 @@ from PIL import Image
 from cache_builder.datasets.images import Split
 from engine.errors import CacheError
 
+LARGEST_IN_MEMORY = 2**30  # bytes
 IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp"}
 
 
-def decode(images: Sequence[bytes | Path], side: int | None, *, mode: str = "RGB") -> NDArray[np.uint8]:
+def _allocate(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Room for the pixels: in memory, or on disk (an unnamed temporary file) when there are many."""
+    if math.prod(shape) <= LARGEST_IN_MEMORY:
+        return np.empty(shape, dtype=np.uint8)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=np.uint8, mode="w+", shape=shape)
+
+
+def decode(images: Sequence[bytes | Path], side: int | None) -> NDArray[np.uint8]:
     """(n, channels, side, side); with `side`, the short edge is resized to it and the centre is cut out."""
-    arrays = []
-    for image in images:
+    pixels: NDArray[np.uint8] | None = None
+    for number, image in enumerate(images):
         with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as opened:
-            converted = opened.convert(mode)
+            converted = opened.convert("RGB")
         if side is not None and converted.size != (side, side):
             scale = side / min(converted.size)
             converted = converted.resize([max(side, round(edge * scale)) for edge in converted.size])
             left, top = ((edge - side) // 2 for edge in converted.size)
             converted = converted.crop((left, top, left + side, top + side))
-        arrays.append(np.asarray(converted))
-    return np.ascontiguousarray(np.stack(arrays).transpose(0, 3, 1, 2))
+        array = np.asarray(converted).transpose(2, 0, 1)
+        if pixels is None:
+            pixels = _allocate((len(images), *array.shape))
+        pixels[number] = array
+    if pixels is None:
+        raise CacheError("there are no images to decode")
+    return pixels
 
 
 def read_parquet(files: Sequence[Path], label_column: str | None = None) -> Split:

@@ -1,0 +1,225 @@
+"""Readers against files written here in each format, and augmentation against its definition."""
+
+import gzip
+import io
+import pickle
+import tarfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from cache_builder.datasets import MissingDataset, Split, augment, load_dataset, readers, registry, to_input
+from engine.errors import CacheError, InvalidInput
+
+
+def pixels(n, side=32, channels=3, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (n, channels, side, side), dtype=np.uint8)
+
+
+def encoded(array, form="PNG"):
+    buffer = io.BytesIO()
+    Image.fromarray(array.transpose(1, 2, 0)).save(buffer, form)
+    return buffer.getvalue()
+
+
+def write_parquet(path, images, labels, image_column="img", label_column="label"):
+    structs = [{"bytes": encoded(image), "path": None} for image in images]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({image_column: structs, label_column: labels}), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "image_column", "label_column"), [("cifar10", "img", "label"), ("cifar100", "image", "fine_label")]
+)
+def test_hub_parquet(tmp_path, name, image_column, label_column):
+    train, test = pixels(6), pixels(4, seed=1)
+    write_parquet(tmp_path / name / "train-00000-of-00001.parquet", train, list(range(6)), image_column, label_column)
+    write_parquet(tmp_path / name / "test-00000-of-00001.parquet", test, [3, 2, 1, 0], image_column, label_column)
+    data = load_dataset(name, tmp_path)
+    assert np.array_equal(data.train.images, train)
+    assert np.array_equal(data.test.images, test)
+    assert data.test.labels.tolist() == [3, 2, 1, 0]
+
+
+def archive_batch(images, labels, key=b"labels"):
+    return pickle.dumps({b"data": images.reshape(len(images), -1), key: labels}, protocol=2)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_official_cifar10_archive(tmp_path, packed):
+    batches = {f"data_batch_{number}": pixels(2, seed=number) for number in range(1, 6)} | {"test_batch": pixels(3)}
+    raw = {name: archive_batch(images, [1] * len(images)) for name, images in batches.items()}
+    if packed:
+        with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as archive:
+            for name, content in raw.items():
+                member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    else:
+        (tmp_path / "cifar-10-batches-py").mkdir()
+        for name, content in raw.items():
+            (tmp_path / "cifar-10-batches-py" / name).write_bytes(content)
+    data = load_dataset("cifar10", tmp_path)
+    assert np.array_equal(data.train.images[2:4], batches["data_batch_2"])
+    assert np.array_equal(data.test.images, batches["test_batch"])
+    assert data.train.labels.tolist() == [1] * 10
+
+
+def test_an_archive_that_wants_to_run_code_is_refused(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (print, ("run",))
+
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]:
+        (folder / name).write_bytes(pickle.dumps({b"data": Hostile()}))
+    with pytest.raises(CacheError, match="print"):
+        load_dataset("cifar10", tmp_path)
+
+
+def write_idx(path, array):
+    header = b"\x00\x00\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(gzip.compress(header + array.tobytes()))
+
+
+def test_fashion_mnist_idx(tmp_path):
+    folder = tmp_path / "fashion-mnist"
+    folder.mkdir()
+    images = pixels(5, side=28, channels=1)[:, 0]
+    for part in ("train", "t10k"):
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", images)
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(5, dtype=np.uint8))
+    data = load_dataset("fashion-mnist", tmp_path)
+    assert data.channels == 1
+    assert np.array_equal(data.test.images[:, 0], images)
+    assert data.train.labels.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_idx_shorter_than_its_header_is_refused(tmp_path):
+    file = tmp_path / "short.gz"
+    file.write_bytes(gzip.compress(b"\x00\x00\x08\x01" + np.array([9], ">u4").tobytes() + b"abc"))
+    with pytest.raises(CacheError, match="3 bytes where its header announces 9"):
+        readers.read_idx(file)
+
+
+def test_digits_are_the_real_ones():
+    data = load_dataset("digits", "anywhere")
+    assert (len(data.train.labels), len(data.test.labels)) == (899, 898)
+    assert data.train.images.max() == 255
+    assert data.train.labels[:10].tolist() == list(range(10))
+
+
+def test_image_folder_resizes_and_crops_the_centre(tmp_path):
+    for part, n in (("train", 2), ("val", 1)):
+        for name in ("b", "a"):
+            folder = tmp_path / "leaves" / part / name
+            folder.mkdir(parents=True)
+            for number in range(n):
+                wide = np.zeros((3, 8, 16), dtype=np.uint8)
+                wide[:, :, 4:12] = 200 if name == "a" else 100
+                (folder / f"{number}.png").write_bytes(encoded(wide))
+    data = load_dataset("leaves", tmp_path, folder_side=8)
+    assert data.n_classes == 2
+    assert data.train.labels.tolist() == [0, 0, 1, 1]  # classes in alphabetical order
+    assert (data.train.images[0] == 200).all()  # exactly the centre of the wide image
+    assert (data.test.images[1] == 100).all()
+
+
+def test_tiny_imagenet_layout(tmp_path):
+    root = tmp_path / "tiny-imagenet-200"
+    for name in ("n01", "n02"):
+        (root / "train" / name / "images").mkdir(parents=True)
+        (root / "train" / name / "images" / f"{name}_0.JPEG").write_bytes(encoded(pixels(1, 64)[0], "JPEG"))
+    (root / "val" / "images").mkdir(parents=True)
+    (root / "val" / "images" / "val_0.JPEG").write_bytes(encoded(pixels(1, 64)[0], "JPEG"))
+    (root / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn02\t0\t0\t1\t1\n")
+    data = load_dataset("tiny-imagenet", tmp_path)
+    assert data.train.labels.tolist() == [0, 1]
+    assert data.test.labels.tolist() == [1]
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tiny-imagenet", "leaves"])
+def test_a_missing_data_set_says_what_to_put_where(tmp_path, name):
+    with pytest.raises(MissingDataset, match=f"{name}/"):
+        load_dataset(name, tmp_path)
+
+
+def test_missing_fashion_mnist_names_the_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "DEBIAN_FASHION_MNIST", tmp_path / "absent")
+    with pytest.raises(MissingDataset, match="dataset-fashion-mnist"):
+        load_dataset("fashion-mnist", tmp_path)
+
+
+def test_many_pixels_are_kept_on_disk(monkeypatch):
+    raw = [encoded(image) for image in pixels(3)]
+    in_memory = readers.decode(raw, None)
+    monkeypatch.setattr(readers, "LARGEST_IN_MEMORY", 100)
+    on_disk = readers.decode(raw, None)
+    assert isinstance(on_disk, np.memmap)
+    assert np.array_equal(on_disk, in_memory)
+
+
+def test_fingerprint_depends_on_pixels_and_labels_only(tmp_path):
+    for place in ("one", "two"):
+        write_parquet(tmp_path / place / "cifar10" / "train.parquet", pixels(3), [0, 1, 2])
+        write_parquet(tmp_path / place / "cifar10" / "test.parquet", pixels(2), [0, 1])
+    write_parquet(tmp_path / "three" / "cifar10" / "train.parquet", pixels(3), [0, 1, 1])
+    write_parquet(tmp_path / "three" / "cifar10" / "test.parquet", pixels(2), [0, 1])
+    one, two, three = (load_dataset("cifar10", tmp_path / place).fingerprint for place in ("one", "two", "three"))
+    assert one == two != three
+
+
+def test_moments_equal_numpy():
+    data = load_dataset("digits", ".")
+    mean, deviation = data.moments
+    assert mean.item() == pytest.approx(data.train.images.mean(), rel=1e-6)
+    assert deviation.item() == pytest.approx(data.train.images.std(), rel=1e-6)
+
+
+def test_augmented_images_are_mirrored_and_shifted_copies():
+    images = torch.from_numpy(pixels(40, side=6))
+    result = augment(images, flips=True, shift=2, generator=torch.Generator().manual_seed(0))
+    padded = torch.nn.functional.pad(images, (2, 2, 2, 2))
+    found = set()
+    for original, changed in zip(padded, result, strict=True):
+        candidates = {
+            (mirror, top, left): crop.flip(-1) if mirror else crop
+            for mirror in (False, True)
+            for top in range(5)
+            for left in range(5)
+            for crop in [original[:, top : top + 6, left : left + 6]]
+        }
+        matches = [key for key, candidate in candidates.items() if torch.equal(candidate, changed)]
+        assert len(matches) == 1
+        found.add(matches[0])
+    assert {mirror for mirror, _, _ in found} == {False, True}
+    assert len({top for _, top, _ in found}) == 5
+
+
+def test_without_augmentation_images_are_untouched():
+    images = torch.from_numpy(pixels(4))
+    assert augment(images, flips=False, shift=0, generator=torch.Generator()) is images
+
+
+@pytest.mark.parametrize(("side", "size"), [(28, 32), (8, 32), (64, 32), (32, 32)])
+def test_input_is_normalised_and_has_the_models_size(side, size):
+    images = torch.from_numpy(pixels(4, side=side, channels=1))
+    moments = (torch.full((1, 1, 1), 10.0), torch.full((1, 1, 1), 5.0))
+    result = to_input(images, moments, size)
+    assert result.shape == (4, 1, size, size)
+    scaled = (images.float() - 10) / 5
+    if side == 28:
+        assert torch.equal(result[:, :, 2:30, 2:30], scaled)
+        assert result[:, :, :2].abs().sum() == 0
+    else:
+        assert result.mean().item() == pytest.approx(scaled.mean().item(), rel=0.02)
+
+
+def test_split_refuses_other_pixel_types():
+    with pytest.raises(InvalidInput, match="uint8"):
+        Split(np.zeros((2, 1, 4, 4), dtype=np.float32), np.zeros(2, dtype=np.int64))
