@@ -45,8 +45,9 @@ def nw_surface(
     """The two-regressor `nw_regress` at every point of a grid.
 
     On a grid the product kernel is separable: the numerator is A' diag(t) B with A_ia = K((x_i1 - a) / h_1) and
-    B_ib = K((x_i2 - b) / h_2), the denominator A' B. With `exact=False` each calibration point is first shared linearly between the four nearest cells of a
-    192 x 192 mesh, whose cells then take the place of the points (error of the order of (cell / bandwidth)^2 / 8).
+    B_ib = K((x_i2 - b) / h_2), the denominator A' B. With `exact=False` each calibration point is first shared
+    linearly between the four nearest cells of a 192 x 192 mesh, whose cells then take the place of the points (an
+    error of the order of (cell / bandwidth)^2 / 8).
     """
     cal = design("x_cal", x_cal)
     if cal.shape[1] != 2:

@@ -1,0 +1,84 @@
+"""One interface for all post-hoc calibrators: `fit` returns a fitted object that predicts and tells what was learnt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numpy.typing import ArrayLike
+
+from engine.calibrators.samples import Samples
+from engine.errors import InvalidInput
+from engine.types import FloatArray
+
+LOGITS, FEATURE = "logits", "feature"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fitted(ABC):
+    """A calibrator after fitting.
+
+    Attributes
+    ----------
+    name : key in `CALIBRATORS`.
+    n_samples, n_classes : size of the calibration set.
+    needs_feature : whether predicting needs rho.
+    converged : whether the fit reached its optimum; always true for methods without an optimiser.
+    note : what a reader should know about this fit (a fallback taken, a solver's own words), or empty.
+    """
+
+    name: str
+    n_samples: int
+    n_classes: int
+    needs_feature: bool = False
+    converged: bool = True
+    note: str = ""
+
+    def predict_proba(self, logits: ArrayLike, feature: ArrayLike | None = None) -> FloatArray:
+        """(n, K) calibrated probabilities; a feature given to a method without use for one is ignored."""
+        samples = Samples.checked(logits, feature=feature if self.needs_feature else None)
+        if samples.n_classes != self.n_classes:
+            raise InvalidInput("logits", f"{self.n_classes} classes, as in the fit", f"{samples.n_classes}")
+        if self.needs_feature and samples.feature is None:
+            raise InvalidInput("feature", f"one value per sample, which {self.name} needs", "None")
+        return self.transform(samples)
+
+    @abstractmethod
+    def transform(self, samples: Samples) -> FloatArray:
+        """`predict_proba` on samples that are already checked."""
+
+    @property
+    @abstractmethod
+    def learned(self) -> Mapping[str, object]:
+        """What the fit found, by name, for display: numbers, arrays or short texts."""
+
+
+class Calibrator(ABC):
+    """A method before fitting.
+
+    Class attributes
+    ----------------
+    name : key in `CALIBRATORS`. label : how it is shown. reference : who proposed it.
+    keeps_argmax : whether the predicted class never changes.
+    needs : what `fit` must be given, of "logits" and "feature".
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    reference: ClassVar[str]
+    keeps_argmax: ClassVar[bool]
+    needs: ClassVar[tuple[str, ...]] = (LOGITS,)
+
+    def fit(self, logits: ArrayLike, labels: ArrayLike, feature: ArrayLike | None = None) -> Fitted:
+        """Learn from (n, K) logits, (n,) labels and, where `needs` says so, (n,) feature values."""
+        needs_feature = FEATURE in self.needs
+        samples = Samples.checked(logits, labels, feature if needs_feature else None)
+        if needs_feature and samples.feature is None:
+            raise InvalidInput("feature", f"one value per sample, which {self.name} needs", "None")
+        return self.fit_samples(samples)
+
+    @abstractmethod
+    def fit_samples(self, samples: Samples) -> Fitted:
+        """`fit` on samples that are already checked and carry labels."""

@@ -1,0 +1,80 @@
+"""No calibration and one temperature for all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.likelihood import minimise_common_nll
+from engine.calibrators.samples import Samples, softmax_of_gaps
+from engine.types import FloatArray
+
+NO_MINIMUM = (
+    "the likelihood has no finite optimum (every calibration prediction is right, or the labels fit worse than a "
+    "uniform guess), so the logits are left alone"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedIdentity(Fitted):
+    """The softmax as it is."""
+
+    def transform(self, samples: Samples) -> FloatArray:
+        return samples.probabilities.copy()
+
+    @property
+    def learned(self) -> Mapping[str, object]:
+        return {}
+
+
+class NoCalibration(Calibrator):
+    """softmax(z)."""
+
+    name = "none"
+    label = "No calibration"
+    reference = "softmax of the logits"
+    keeps_argmax = True
+
+    def fit_samples(self, samples: Samples) -> FittedIdentity:
+        return FittedIdentity(name=self.name, n_samples=samples.n_samples, n_classes=samples.n_classes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedTemperature(Fitted):
+    """One temperature T: softmax(z / T)."""
+
+    temperature: float
+    n_iterations: int
+
+    def transform(self, samples: Samples) -> FloatArray:
+        return softmax_of_gaps(samples.gaps, 1 / self.temperature)
+
+    @property
+    def learned(self) -> Mapping[str, object]:
+        return {"temperature": self.temperature}
+
+
+class TemperatureScaling(Calibrator):
+    """One temperature by maximum likelihood: min_T mean_i -log softmax(z_i / T)_{y_i}.
+
+    Without a finite optimum (see `engine.calibrators.likelihood`) T is 1 and `converged` is false.
+    """
+
+    name = "ts"
+    label = "Temperature scaling"
+    reference = "Guo et al. 2017"
+    keeps_argmax = True
+
+    def fit_samples(self, samples: Samples) -> FittedTemperature:
+        best = minimise_common_nll(samples.gaps, samples.label_gap)
+        found = bool(best.found[0])
+        return FittedTemperature(
+            name=self.name,
+            n_samples=samples.n_samples,
+            n_classes=samples.n_classes,
+            converged=found,
+            note="" if found else NO_MINIMUM,
+            temperature=float(1 / best.beta[0]),
+            n_iterations=best.n_iterations,
+        )
