@@ -22,7 +22,10 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
+    # What scans may keep of the file and what sorts may hold before they spill; results are not counted.
+    "memory_limit": "128MB",
 }
+_MAX_THREADS = 4
 
 
 def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
@@ -36,7 +39,8 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
         raise NotACache(f"{path}: no such cache; {_REMEDY}")
     # Sorts of more rows than fit in memory spill here; the folder is made only when that happens.
     spill = Path(tempfile.gettempdir()) / f"routecal-spill-{os.getpid()}"
-    connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": str(spill)})
+    threads = min(os.cpu_count() or 1, _MAX_THREADS)
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": str(spill), "threads": threads})
     try:
         connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
         _check_schema(connection, path)

@@ -16,7 +16,7 @@ import numpy as np
 from engine import validation
 from engine.binning import MATCHINGS, Matching, check_quantiles, cut_points, ranks_around
 from engine.contingency import Contingency
-from engine.errors import InvalidInput
+from engine.errors import CacheError, InvalidInput
 from engine.types import FloatArray, IntArray
 
 SAMPLE_ROWS = 1 << 18
@@ -130,9 +130,10 @@ def _tally(connection: duckdb.DuckDBPyConnection, source: Source, binned: str, b
             FROM (SELECT bin, correct, {key} AS key FROM ({binned})) GROUP BY ALL""",
         source.parameters | bounds,
     ).fetchnumpy()
-    return _Tally(
-        np.asarray(table["bin"]), np.asarray(table["correct"]), np.asarray(table["key"]), np.asarray(table["n_rows"])
-    )
+    rows = np.asarray(table["n_rows"])
+    if rows.sum() != source.n:
+        raise CacheError(f"the cache lacks rows: {source.n} expected, {rows.sum()} found; publish it again")
+    return _Tally(np.asarray(table["bin"]), np.asarray(table["correct"]), np.asarray(table["key"]), rows)
 
 
 def _sampled_brackets(

@@ -91,11 +91,13 @@ def feature_select(feature: str | CustomFeature, n_layers: int, extra_names: Seq
     if feature == "confidence":
         return f"SELECT {_SAMPLE}, confidence AS rho FROM {ALIAS}.samples WHERE run_id = $run_id"
     if feature == "pred_entropy":
-        # Both tables hold a run's rows in the order of sample_id, so they line up without a join's hash table.
+        # Both tables hold a run's rows in the order of sample_id, so they line up without a join's hash table; rows
+        # that do not are dropped here and missed when the counts are added up.
         return f"""
             SELECT {_SAMPLE}, pred_entropy(logits) AS rho
             FROM (SELECT {_SAMPLE} FROM {ALIAS}.samples WHERE run_id = $run_id)
-            POSITIONAL JOIN (SELECT logits FROM {ALIAS}.logits WHERE run_id = $run_id)"""
+            POSITIONAL JOIN (SELECT sample_id AS same_id, logits FROM {ALIAS}.logits WHERE run_id = $run_id)
+            WHERE sample_id = same_id"""
     if feature in extra_names:
         position = list(extra_names).index(feature) + 1
         return f"SELECT {_SAMPLE}, extra[{position}]::DOUBLE AS rho FROM {ALIAS}.samples WHERE run_id = $run_id"

@@ -59,7 +59,7 @@ def check_name(argument: str, value: object) -> str:
     return str(value)
 
 
-def top_probability(logits: Float32Array) -> FloatArray:
+def top_probability(logits: FloatArray) -> FloatArray:
     """(n,) float64 max_k softmax(z)_k = 1 / sum_k exp(z_k - max z), as `RunData.probs` computes it, in row blocks."""
     confidence = np.empty(len(logits))
     for start in range(0, len(logits), _ROWS_AT_A_TIME):
@@ -72,7 +72,7 @@ def top_probability(logits: Float32Array) -> FloatArray:
 def _single(name: str, values: FloatArray) -> Float32Array:
     """float32, the precision in which the cache keeps profiles, logits and extra columns."""
     with np.errstate(over="ignore"):
-        single = np.ascontiguousarray(values, dtype=np.float32)
+        single = np.array(values, dtype=np.float32, order="C")
     if not np.isfinite(single).all():
         raise InvalidInput(name, "numbers within single precision (below 3.4e38)", f"{np.abs(values).max():g}")
     return single
@@ -142,15 +142,15 @@ class RunRecord:
     block_size: int | None = None
     seed: int | None = None
     epoch: int | None = None
-    logits: Float32Array | None = None
+    logits: FloatArray | None = None
     labels: IntArray | None = None
     predictions: IntArray | None = None
     confidence: FloatArray = _FILLED_IN
     correct: BoolArray = _FILLED_IN
     n_classes: int | None = None
-    entropies: Float32Array = _FILLED_IN
+    entropies: FloatArray = _FILLED_IN
     layers: Sequence[Layer] = ()
-    extra: Mapping[str, Float32Array] = field(default_factory=dict)
+    extra: Mapping[str, FloatArray] = field(default_factory=dict)
     epochs: pd.DataFrame = _FILLED_IN
     epoch_metrics: pd.DataFrame = _FILLED_IN
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -53,17 +53,20 @@ def write_shard(record: RunRecord, directory: Path | str) -> Path:
     header = {"format": FORMAT, "run": run, "digest": _digest(run, columns)}
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(header)})
     floats = [name for name, column in columns.items() if column.dtype.kind == "f"]
-    with replacing(path) as temporary:
-        pq.write_table(
-            table,
-            temporary,
-            compression="zstd",
-            compression_level=9,
-            use_dictionary=[name for name in columns if name not in floats],
-            use_byte_stream_split=floats,
-            write_statistics=False,
-        )
-    remove_leftovers(path.parent)
+    try:
+        with replacing(path) as temporary:
+            pq.write_table(
+                table,
+                temporary,
+                compression="zstd",
+                compression_level=9,
+                use_dictionary=[name for name in columns if name not in floats],
+                use_byte_stream_split=floats,
+                write_statistics=False,
+            )
+        remove_leftovers(path.parent)
+    except OSError as error:
+        raise CacheError(f"{path}: cannot be written ({_first_line(error)}); nothing was changed") from error
     return path
 
 

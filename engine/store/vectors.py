@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from engine.types import FloatArray, RunData
 
@@ -22,7 +21,7 @@ def matrix_from_lists(column: Any, width: int | None = None) -> FloatArray:
     return values.reshape(n, width).astype(np.float64)
 
 
-def lists_from_matrix(matrix: NDArray[np.float32]) -> pa.Array:
+def lists_from_matrix(matrix: FloatArray) -> pa.Array:
     """An Arrow list column whose i-th entry is the i-th row."""
     n, width = matrix.shape
     offsets = np.arange(0, (n + 1) * width, width, dtype=np.int64) if width else np.zeros(n + 1, dtype=np.int64)

@@ -13,9 +13,9 @@ from engine.store import Layer, RunRecord
 
 
 def build_record(
-    run_id: str = "run", *, seed: int = 0, n: int = 60, n_classes: int = 4, n_layers: int = 3, **changes: Any
+    run_id: str = "run", *, seed: int = 0, n: int = 60, classes: int = 4, n_layers: int = 3, **changes: Any
 ):
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(abs(seed))
     fields: dict[str, Any] = {
         "run_id": run_id,
         "suite": "unit",
@@ -23,8 +23,8 @@ def build_record(
         "dataset": "digits",
         "variant": "full_ar",
         "seed": seed,
-        "logits": rng.normal(size=(n, n_classes)) * 3,
-        "labels": rng.integers(0, n_classes, n),
+        "logits": rng.normal(size=(n, classes)) * 3,
+        "labels": rng.integers(0, classes, n),
         "entropies": rng.beta(6, 2, size=(n, n_layers)),
         "layers": [Layer(f"blocks.{layer}.attn", layer + 2) for layer in range(n_layers)],
         "extra": {"margin": rng.normal(size=n), "distance": rng.exponential(size=n)},
@@ -52,11 +52,11 @@ def without_logits(run_id: str = "plain", *, n: int = 60, **changes: Any) -> Run
     return build_record(run_id, n=n, **(fields | changes))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> Callable[..., RunRecord]:
     return build_record
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_plain_record() -> Callable[..., RunRecord]:
     return without_logits

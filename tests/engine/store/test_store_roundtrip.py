@@ -90,11 +90,11 @@ def test_many_runs_are_kept_apart(tmp_path, make_record, make_plain_record):
 
 
 def test_confidence_is_the_top_softmax_probability_of_what_is_kept(make_record):
-    record = make_record(n=4000, n_classes=11)
+    record = make_record(n=4000, classes=11)
     assert record.logits.dtype == np.float32
     np.testing.assert_array_equal(record.confidence, record.data().probs.max(axis=1))
 
 
 def test_the_default_shard_stays_under_a_megabyte(tmp_path, make_record):
-    path = write_shard(make_record(n=10_000, n_classes=10, n_layers=16, extra={}), tmp_path)
+    path = write_shard(make_record(n=10_000, classes=10, n_layers=16, extra={}), tmp_path)
     assert path.stat().st_size < 900_000
