@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.errors import InvalidInput
 
-LARGEST_PADDING = 8  # images this much smaller than the model's input are padded, others are resized
+LARGEST_PADDING = 4  # images this much smaller than the model's input are padded, others are resized
 
 
 @dataclass(frozen=True, eq=False)
