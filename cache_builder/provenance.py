@@ -34,7 +34,15 @@ def code_version() -> str:
 
 
 def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    """The make of the processor: results are repeatable to the last digits only on the same one."""
+    if device.type == "cuda":
+        return f"cuda: {torch.cuda.get_device_name(device)}"
+    if device.type != "cpu":
+        return device.type
+    description = Path("/proc/cpuinfo")
+    lines = description.read_text().splitlines() if description.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"cpu: {names[0] if names else platform.machine()} ({torch.backends.cpu.get_cpu_capability()})"
 
 
 def describe(source: str, device: torch.device, seconds: float, fingerprint: str, **more: Any) -> dict[str, Any]:
