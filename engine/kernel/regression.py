@@ -19,13 +19,13 @@ from engine.types import FloatArray, IntArray
 
 PAIRS_PER_BLOCK = 1 << 16
 """Pairs held in memory at once (0.5 MB per array, about one core's second-level cache)."""
-REACH = 9.0
-"""Bandwidths beyond which one weight, exp(-REACH^2 / 2) = 3e-18, is left out."""
+REACH = 8.5
+"""Bandwidths beyond which one weight, exp(-REACH^2 / 2) = 2e-16, is left out."""
 TOLERANCE = 1e-9
 """Largest error allowed in a ratio; queries that might exceed it are summed over all pairs."""
 BULK_QUANTILES = (0.005, 0.995)
 
-PAIR_SECONDS, EXPONENTIAL_SECONDS, FLOP_SECONDS = 8e-9, 7e-9, 4e-11
+PAIR_SECONDS, EXPONENTIAL_SECONDS, FLOP_SECONDS = 1.2e-8, 7e-9, 4e-11
 """Rough costs of a pair, of an exponential and of a product, only used to choose between ways of equal result."""
 
 

@@ -1,0 +1,28 @@
+"""The calibration benchmark: one run, many seeds, and how sensitive its answer is."""
+
+from engine.benchmark.ablation import feature_ablation
+from engine.benchmark.aggregate import CELL, aggregate_seeds, rank_one_counts
+from engine.benchmark.bandwidth import BandwidthLab, BandwidthPoint, bandwidth_grid, bandwidth_sensitivity
+from engine.benchmark.run import BenchmarkResult, run_benchmark
+from engine.benchmark.scores import HEADLINE, METRICS, Metric
+from engine.benchmark.sensitivity import calibration_size_sensitivity, split_variance
+from engine.splitting import split
+
+__all__ = [
+    "CELL",
+    "HEADLINE",
+    "METRICS",
+    "BandwidthLab",
+    "BandwidthPoint",
+    "BenchmarkResult",
+    "Metric",
+    "aggregate_seeds",
+    "bandwidth_grid",
+    "bandwidth_sensitivity",
+    "calibration_size_sensitivity",
+    "feature_ablation",
+    "rank_one_counts",
+    "run_benchmark",
+    "split",
+    "split_variance",
+]

@@ -1,0 +1,50 @@
+"""Many runs: means and spreads over seeds, and who comes first how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from engine.benchmark.methods import REFERENCE
+from engine.benchmark.scores import METRICS
+from engine.errors import InvalidInput
+
+CELL = ("suite", "backbone", "dataset", "variant", "block_size")
+"""What runs share that differ by their seed only."""
+
+
+def aggregate_seeds(scores: pd.DataFrame, runs: pd.DataFrame, by: Sequence[str] = CELL) -> pd.DataFrame:
+    """Mean, population standard deviation (ddof 0) and number of runs of each cell, method and metric.
+
+    `scores` stacks the tidy frames of several runs; `runs` has a row per run_id with the columns of `by`.
+    """
+    missing = set(scores["run_id"]) - set(runs["run_id"])
+    if missing:
+        raise InvalidInput("runs", "a row for every run of scores", f"none for {', '.join(sorted(missing))}")
+    joined = scores.merge(runs[["run_id", *by]], on="run_id", validate="many_to_one")
+    grouped = joined.groupby([*by, "method", "metric"], sort=False, dropna=False)["value"]
+    table = grouped.agg(mean="mean", std=lambda values: values.std(ddof=0), n="count").reset_index()
+    return table.astype({"n": "int64"})
+
+
+def rank_one_counts(scores: pd.DataFrame, trial: str, metric: str = "ece") -> pd.DataFrame:
+    """How often each method has the best value of a metric over the trials (splits, runs) of a tidy frame.
+
+    The uncalibrated model does not compete; methods tied for the first place are all counted. Columns: method, n_first,
+    n_trials, share, mean_rank, mean, std (ddof 0).
+    """
+    if metric not in METRICS or METRICS[metric].lower_is_better is None:
+        raise InvalidInput("metric", "a metric with a better end", repr(metric))
+    kept = scores[(scores["metric"] == metric) & (scores["method"] != REFERENCE)].dropna(subset=["value"])
+    ranks = kept.groupby(trial)["value"].rank(method="min", ascending=bool(METRICS[metric].lower_is_better))
+    ranked = kept.assign(rank=ranks, first=ranks == 1)
+    table = ranked.groupby("method", sort=False).agg(
+        n_first=("first", "sum"),
+        n_trials=("first", "size"),
+        mean_rank=("rank", "mean"),
+        mean=("value", "mean"),
+        std=("value", lambda values: values.std(ddof=0)),
+    )
+    table.insert(2, "share", table["n_first"] / table["n_trials"])
+    return table.reset_index()

@@ -1,0 +1,82 @@
+"""One run cut in two: the half that calibrators learn from and the half they are judged on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine import validation
+from engine.calibrators import Samples
+from engine.errors import InvalidInput, MissingData
+from engine.features import CustomFeature, feature
+from engine.splitting import SPLIT_SEED, split
+from engine.types import FloatArray, IntArray, RunData
+
+TERTILE_FEATURE = "r_std"
+MIN_SAMPLES = 40
+"""Fewest samples of a run that can be halved, fitted and put in 15 bins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """A run cut in two, checked once.
+
+    Attributes
+    ----------
+    calibration, evaluation : the two halves, with the feature as rho where the run has it.
+    tertile_rho : (n_eval,) the feature whose tertiles are judged, or None.
+    tertile_feature : its name, or None.
+    feature_note : why there is no feature, or empty.
+    """
+
+    calibration: Samples
+    evaluation: Samples
+    tertile_rho: FloatArray | None
+    tertile_feature: str | None
+    feature_name: str
+    feature_note: str
+
+
+def feature_name(name: str | CustomFeature) -> str:
+    """How a feature is called in tables."""
+    return name.name if isinstance(name, CustomFeature) else name
+
+
+def halve(run: RunData, rho: str | CustomFeature = TERTILE_FEATURE, seed: int = SPLIT_SEED) -> Halves:
+    """Split a run for fitting and judging; raises `MissingData` for a run without logits or labels."""
+    if run.logits is None:
+        raise MissingData("logits", "the calibration benchmark", "build or import the run with logits")
+    if run.labels is None:
+        raise MissingData("labels", "the calibration benchmark", "build or import the run with labels")
+    if run.n_samples < MIN_SAMPLES:
+        raise InvalidInput("run", f"at least {MIN_SAMPLES} samples to fit and judge on", f"{run.n_samples}")
+    calibration, evaluation = split(run.n_samples, seed)
+    values, note = _feature_or_note(run, rho)
+    tertile_feature: str | None = TERTILE_FEATURE
+    tertile_values, _ = _feature_or_note(run, TERTILE_FEATURE)
+    if tertile_values is None:
+        tertile_values, tertile_feature = values, None if values is None else feature_name(rho)
+    samples = Samples.checked(run.logits, run.labels, values)
+    return Halves(
+        pick(samples, calibration),
+        pick(samples, evaluation),
+        None if tertile_values is None else tertile_values[evaluation],
+        tertile_feature,
+        feature_name(rho),
+        note,
+    )
+
+
+def _feature_or_note(run: RunData, name: str | CustomFeature) -> tuple[FloatArray | None, str]:
+    try:
+        return validation.vector("feature", feature(run, name)).astype(np.float64, copy=False), ""
+    except MissingData as missing:
+        return None, str(missing)
+
+
+def pick(samples: Samples, rows: IntArray) -> Samples:
+    """Some rows of checked samples."""
+    return Samples(
+        samples.logits[rows], samples.known_labels[rows], None if samples.feature is None else samples.feature[rows]
+    )

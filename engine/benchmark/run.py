@@ -1,0 +1,165 @@
+"""All calibrators on one run: fitted on one half, judged on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from engine import validation
+from engine.benchmark.bootstrap import BOOTSTRAPPED, COUNTS_PER_BLOCK, Sums, resample_counts
+from engine.benchmark.halves import TERTILE_FEATURE, halve
+from engine.benchmark.methods import REFERENCE, ROUTING, check_methods, make_calibrator, silent
+from engine.benchmark.scores import METRICS, all_scores, paired_changes, predict
+from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
+from engine.features import CustomFeature
+from engine.splitting import SPLIT_SEED
+from engine.types import BoolArray, FloatArray, Progress, RunData
+
+N_BOOTSTRAP = 500
+
+
+@dataclass(frozen=True, eq=False)
+class BenchmarkResult:
+    """The benchmark of one run.
+
+    Attributes
+    ----------
+    scores : tidy frame, one row per method and metric: run_id, method, metric, value, ci_low, ci_high (95 %
+        percentile bootstrap; NaN without one).
+    fitted : what each method learnt.
+    confidence, correct : by method, (n_eval,) top-label confidence and correctness on the evaluated half.
+    clipping : one row per kernel method: shares of targets clipped at either end, number of tied samples.
+    bootstrap : by method and metric, the (n_bootstrap,) resampled values.
+    skipped : methods left out, with the reason.
+    """
+
+    run_id: str
+    scores: pd.DataFrame
+    fitted: Mapping[str, Fitted]
+    confidence: Mapping[str, FloatArray]
+    correct: Mapping[str, BoolArray]
+    clipping: pd.DataFrame
+    bootstrap: Mapping[str, Mapping[str, FloatArray]]
+    skipped: Mapping[str, str]
+    feature: str
+    tertile_feature: str | None
+    bandwidth: Bandwidth
+    n_calibration: int
+    n_evaluation: int
+    n_bootstrap: int
+    seed: int
+    notes: tuple[str, ...] = field(default=())
+
+    def table(self) -> pd.DataFrame:
+        """Methods in rows, metrics in columns."""
+        wide = self.scores.pivot_table(index="method", columns="metric", values="value", dropna=False)
+        return wide.reindex(index=list(self.fitted), columns=list(METRICS)).rename_axis(columns=None)
+
+
+def run_benchmark(
+    run: RunData,
+    methods: Sequence[str] = tuple(CALIBRATORS),
+    *,
+    feature: str | CustomFeature = TERTILE_FEATURE,
+    bandwidth: Bandwidth = 1.0,
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = SPLIT_SEED,
+    progress: Progress | None = None,
+) -> BenchmarkResult:
+    """Fit every method on the calibration half and score it on the other (protocol, section 5).
+
+    Parameters
+    ----------
+    run : with logits and labels. methods : keys of `CALIBRATORS`; `none` is always added.
+    feature : rho of `nw_conf_routing`, which is left out with a note for a run that lacks it. Worst-tertile ECE cuts
+        r_std whatever the feature (the feature itself for a run without a routing profile).
+    bandwidth : multiple of Scott's bandwidth, one per axis, or "cv_nll".
+    n_bootstrap : resamples of the evaluated half for 95 % intervals; 0 for none.
+    seed : of the split and of the bootstrap.
+    """
+    names = check_methods(methods)
+    validation.whole("n_bootstrap", n_bootstrap, 0)
+    halves = halve(run, feature, seed)
+    report = progress or silent
+    skipped = {}
+    if halves.feature_note and ROUTING in names:
+        skipped[ROUTING] = halves.feature_note
+        names.remove(ROUTING)
+    fitted: dict[str, Fitted] = {}
+    scores: dict[str, dict[str, float]] = {}
+    sums: dict[str, Sums] = {}
+    confidence: dict[str, FloatArray] = {}
+    correct: dict[str, BoolArray] = {}
+    clipping = []
+    share = 0.5 if n_bootstrap else 1.0
+    for position, name in enumerate(names):
+        report(share * position / len(names), f"fitting {CALIBRATORS[name].label}")
+        fitted[name] = make_calibrator(name, halves.feature_name, bandwidth).fit_samples(halves.calibration)
+        prediction, solution = predict(fitted[name], halves.evaluation)
+        scores[name] = all_scores(prediction, halves.evaluation, halves.tertile_rho)
+        scores[name] |= paired_changes(scores[name], scores[REFERENCE])
+        confidence[name], correct[name] = prediction.confidence, prediction.correct
+        if solution is not None:
+            clipping.append((run.run_id, name, solution.clip_rate_low, solution.clip_rate_high, solution.n_tied))
+        if n_bootstrap:
+            sums[name] = Sums.of(prediction, halves.evaluation.known_labels, halves.tertile_rho)
+    resampled = _bootstrap(sums, halves.evaluation.n_samples, n_bootstrap, seed, report) if n_bootstrap else {}
+    report(1.0, "done")
+    return BenchmarkResult(
+        run_id=run.run_id,
+        scores=_tidy(run.run_id, scores, resampled),
+        fitted=fitted,
+        confidence=confidence,
+        correct=correct,
+        clipping=pd.DataFrame(clipping, columns=["run_id", "method", "clipped_low", "clipped_high", "n_tied"]),
+        bootstrap=resampled,
+        skipped=skipped,
+        feature=halves.feature_name,
+        tertile_feature=halves.tertile_feature,
+        bandwidth=bandwidth,
+        n_calibration=halves.calibration.n_samples,
+        n_evaluation=halves.evaluation.n_samples,
+        n_bootstrap=n_bootstrap,
+        seed=seed,
+        notes=tuple(f"{CALIBRATORS[name].label}: {fit.note}" for name, fit in fitted.items() if fit.note),
+    )
+
+
+def _bootstrap(
+    sums: Mapping[str, Sums], n: int, n_resamples: int, seed: int, report: Progress
+) -> dict[str, dict[str, FloatArray]]:
+    """Resampled metrics by method; all methods see the same resamples, so their differences are paired."""
+    rng = np.random.default_rng(seed)
+    parts: dict[str, dict[str, list[FloatArray]]] = {name: {metric: [] for metric in BOOTSTRAPPED} for name in sums}
+    per_block = max(1, COUNTS_PER_BLOCK // n)
+    for start in range(0, n_resamples, per_block):
+        counts = resample_counts(n, min(per_block, n_resamples - start), rng)
+        for position, (name, table) in enumerate(sums.items()):
+            report(0.5 + 0.5 * (start + len(counts) * position / len(sums)) / n_resamples, "bootstrap")
+            for metric, values in table.metrics(counts).items():
+                parts[name][metric].append(values)
+    resampled = {
+        name: {metric: np.concatenate(values) for metric, values in by_metric.items()}
+        for name, by_metric in parts.items()
+    }
+    for by_metric in resampled.values():
+        for metric in ("nll", "brier", "accuracy"):
+            by_metric[f"delta_{metric}"] = by_metric[metric] - resampled[REFERENCE][metric]
+    return resampled
+
+
+def _tidy(
+    run_id: str, scores: Mapping[str, Mapping[str, float]], resampled: Mapping[str, Mapping[str, FloatArray]]
+) -> pd.DataFrame:
+    rows = []
+    for method, by_metric in scores.items():
+        for metric in METRICS:
+            low, high = np.nan, np.nan
+            draws = resampled.get(method, {}).get(metric)
+            if draws is not None and np.isfinite(draws).any():
+                low, high = np.nanquantile(draws, [0.025, 0.975])
+            rows.append((run_id, method, metric, by_metric[metric], float(low), float(high)))
+    return pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "ci_low", "ci_high"])

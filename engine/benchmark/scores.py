@@ -1,0 +1,106 @@
+"""The held-out metrics of the benchmark, their names, and the table that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine import metrics
+from engine.binning import N_BINS, equal_width_bins
+from engine.calibrators import CALIBRATORS, Fitted, FittedKernel, Samples
+from engine.kernel import TemperatureSolution
+from engine.types import BoolArray, FloatArray
+
+MIN_BIN_COUNT = 5
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a column is shown: `digits` after the point, and whether less is better (None: neither way)."""
+
+    label: str
+    digits: int
+    lower_is_better: bool | None = True
+
+
+METRICS: dict[str, Metric] = {
+    "ece": Metric("ECE", 4),
+    "adaptive_ece": Metric("AdaECE", 4),
+    "nll": Metric("NLL", 3),
+    "brier": Metric("Brier", 3),
+    "worst_tertile_ece": Metric("Worst-tertile ECE", 4),
+    "mce": Metric("MCE", 4),
+    "classwise_ece": Metric("Classwise ECE", 4),
+    "smooth_ece": Metric("SmoothECE", 4),
+    "accuracy": Metric("Accuracy", 4, lower_is_better=False),
+    "delta_nll": Metric("Change of NLL", 4),
+    "delta_brier": Metric("Change of Brier", 4),
+    "delta_accuracy": Metric("Change of accuracy", 4, lower_is_better=None),
+}
+HEADLINE = ("ece", "adaptive_ece", "nll", "brier", "worst_tertile_ece")
+"""The metrics that the sensitivity studies repeat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """One method on the evaluated half.
+
+    Attributes
+    ----------
+    probabilities : (n, K). confidence : (n,) of the predicted class. correct : (n,).
+    """
+
+    probabilities: FloatArray
+    confidence: FloatArray
+    correct: BoolArray
+
+
+def predict(fitted: Fitted, samples: Samples) -> tuple[Prediction, TemperatureSolution | None]:
+    """Apply a fitted method; a kernel method also tells its temperatures, with clip and tie counts."""
+    if isinstance(fitted, FittedKernel):
+        return predict_kernel(fitted, samples)
+    return _judged(fitted, fitted.transform(samples), samples), None
+
+
+def predict_kernel(fitted: FittedKernel, samples: Samples) -> tuple[Prediction, TemperatureSolution]:
+    """Apply a fitted kernel method."""
+    result = fitted.predict(samples)
+    return _judged(fitted, result.probabilities, samples), result.solution
+
+
+def _judged(fitted: Fitted, probabilities: FloatArray, samples: Samples) -> Prediction:
+    """Where a method keeps the argmax, a tie made by rounding cannot change the predicted class."""
+    top = samples.top if CALIBRATORS[fitted.name].keeps_argmax else probabilities.argmax(axis=1)
+    confidence = probabilities[np.arange(samples.n_samples), top]
+    return Prediction(probabilities, np.minimum(confidence, 1.0), top == samples.known_labels)
+
+
+def headline_scores(prediction: Prediction, samples: Samples, rho: FloatArray | None) -> dict[str, float]:
+    """The `HEADLINE` metrics; worst-tertile ECE is NaN without a rho to cut."""
+    confidence, correct, labels = prediction.confidence, prediction.correct, samples.known_labels
+    return {
+        "ece": metrics.ece(confidence, correct),
+        "adaptive_ece": metrics.adaptive_ece(confidence, correct),
+        "nll": metrics.nll(prediction.probabilities, labels),
+        "brier": metrics.brier(prediction.probabilities, labels),
+        "worst_tertile_ece": np.nan if rho is None else metrics.worst_tertile_ece(confidence, correct, rho),
+    }
+
+
+def all_scores(prediction: Prediction, samples: Samples, rho: FloatArray | None) -> dict[str, float]:
+    """Every metric except the paired changes; MCE is NaN if no bin holds five samples."""
+    confidence, correct = prediction.confidence, prediction.correct
+    supported = np.bincount(equal_width_bins(confidence, N_BINS)).max() >= MIN_BIN_COUNT
+    return headline_scores(prediction, samples, rho) | {
+        "mce": metrics.mce(confidence, correct, min_count=MIN_BIN_COUNT) if supported else np.nan,
+        "classwise_ece": metrics.classwise_ece(prediction.probabilities, samples.known_labels),
+        "smooth_ece": metrics.smooth_ece(confidence, correct),
+        "accuracy": float(correct.mean()),
+    }
+
+
+def paired_changes(scores: Mapping[str, float], reference: Mapping[str, float]) -> dict[str, float]:
+    """NLL, Brier and accuracy minus those of the uncalibrated model on the same samples."""
+    return {f"delta_{name}": scores[name] - reference[name] for name in ("nll", "brier", "accuracy")}

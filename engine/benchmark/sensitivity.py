@@ -1,0 +1,99 @@
+"""How much of the benchmark is the size of the calibration set, and how much the luck of the split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from engine import validation
+from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve, pick
+from engine.benchmark.methods import ROUTING, check_methods, make_calibrator, silent
+from engine.benchmark.scores import HEADLINE, headline_scores, predict
+from engine.calibrators import CALIBRATORS, Bandwidth, Samples
+from engine.errors import InvalidInput
+from engine.features import CustomFeature
+from engine.splitting import SPLIT_SEED
+from engine.types import Progress, RunData
+
+SIZES = (250, 500, 1000, 2500, 5000)
+N_DRAWS, N_SPLITS = 5, 10
+
+
+def _scored(
+    halves: Halves, calibration: Samples, names: list[str], bandwidth: Bandwidth
+) -> Iterator[tuple[str, str, float]]:
+    for name in names:
+        fitted = make_calibrator(name, halves.feature_name, bandwidth).fit_samples(calibration)
+        prediction, _ = predict(fitted, halves.evaluation)
+        scores = headline_scores(prediction, halves.evaluation, halves.tertile_rho)
+        yield from ((name, metric, scores[metric]) for metric in HEADLINE)
+
+
+def _available(names: list[str], halves: Halves) -> list[str]:
+    return [name for name in names if name != ROUTING or not halves.feature_note]
+
+
+def calibration_size_sensitivity(
+    run: RunData,
+    methods: Sequence[str] = tuple(CALIBRATORS),
+    *,
+    sizes: Sequence[int] = SIZES,
+    n_draws: int = N_DRAWS,
+    feature: str | CustomFeature = TERTILE_FEATURE,
+    bandwidth: Bandwidth = 1.0,
+    seed: int = SPLIT_SEED,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Refit on random subsets of the calibration half, judged on the same other half (the paper's App. on set size).
+
+    Tidy frame: run_id, size, draw, method, metric, value. Sizes beyond the calibration half are left out; a subset is
+    drawn without replacement, so at the full size all draws agree.
+    """
+    names = check_methods(methods)
+    validation.whole("n_draws", n_draws, 1)
+    halves = halve(run, feature, seed)
+    names = _available(names, halves)
+    n_calibration = halves.calibration.n_samples
+    usable = [size for size in sizes if validation.whole("sizes", size, 2) <= n_calibration]
+    if not usable:
+        raise InvalidInput("sizes", f"a size of at most {n_calibration}, the calibration half", repr(list(sizes)))
+    report = progress or silent
+    rng = np.random.default_rng(seed)
+    rows = []
+    trials = [(size, draw) for size in usable for draw in range(n_draws)]
+    for position, (size, draw) in enumerate(trials):
+        report(position / len(trials), f"{size} calibration samples, draw {draw + 1}")
+        subset = pick(halves.calibration, rng.permutation(n_calibration)[:size])
+        rows += [(run.run_id, size, draw, *score) for score in _scored(halves, subset, names, bandwidth)]
+    report(1.0, "done")
+    return pd.DataFrame(rows, columns=["run_id", "size", "draw", "method", "metric", "value"])
+
+
+def split_variance(
+    run: RunData,
+    methods: Sequence[str] = tuple(CALIBRATORS),
+    *,
+    n_splits: int = N_SPLITS,
+    feature: str | CustomFeature = TERTILE_FEATURE,
+    bandwidth: Bandwidth = 1.0,
+    seed: int = SPLIT_SEED,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """The benchmark on `n_splits` random halvings, seeded seed, seed + 1, ...; the first is the protocol's own.
+
+    Tidy frame: run_id, split (its seed), method, metric, value; `rank_one_counts(frame, "split")` counts winners.
+    """
+    names = check_methods(methods)
+    validation.whole("n_splits", n_splits, 1)
+    report = progress or silent
+    rows = []
+    for position in range(n_splits):
+        report(position / n_splits, f"split {position + 1} of {n_splits}")
+        halves = halve(run, feature, seed + position)
+        kept = _available(names, halves)
+        scored = _scored(halves, halves.calibration, kept, bandwidth)
+        rows += [(run.run_id, seed + position, *score) for score in scored]
+    report(1.0, "done")
+    return pd.DataFrame(rows, columns=["run_id", "split", "method", "metric", "value"])
