@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -23,21 +24,32 @@ def equal_width_edges(n_bins: int) -> FloatArray:
     return np.arange(n_bins + 1) / n_bins
 
 
+@lru_cache(maxsize=256)
+def _truncation_is_exact(n_bins: int, dtype: np.dtype[np.floating]) -> bool:
+    """Whether truncating c * n_bins finds the right bin of every number of this precision.
+
+    Rounded multiplication never decreases, so it is enough that each edge, and the last number below it, fall right.
+    """
+    edges = equal_width_edges(n_bins)[1:-1].astype(dtype)
+    factor, number = dtype.type(n_bins), np.arange(1, n_bins)
+    below = np.nextafter(edges, dtype.type(0))
+    return bool(
+        ((edges * factor).astype(np.int64) == number).all() and ((below * factor).astype(np.int64) < number).all()
+    )
+
+
 def equal_width_bins(confidence: FloatArray, n_bins: int = N_BINS) -> IntArray:
     """Index of the bin [b / n_bins, (b + 1) / n_bins) of each value; 1 goes to the last bin.
 
-    The product `c * n_bins` may round across an edge, so it is only a first guess that a comparison
-    with the two neighbouring edges corrects. Edges are taken in the precision of the input: a float32 value that is
-    the nearest float32 to b / n_bins counts as being on that edge, and lands on its right.
+    A value equal to an edge lands on its right. The product `c * n_bins` may round across an edge for some numbers of
+    bins (10, for one; not 15): then the edges are searched instead. Edges are taken in the precision of the input, so a
+    float32 value that is the nearest float32 to b / n_bins counts as being on that edge.
     """
-    edges = equal_width_edges(n_bins).astype(confidence.dtype)
-    index = (confidence * confidence.dtype.type(n_bins)).astype(np.int64)
-    np.minimum(index, n_bins - 1, out=index)
-    index -= confidence < edges[index]
-    upper = edges[1:].copy()
-    upper[-1] = np.inf
-    index += confidence >= upper[index]
-    return index
+    if not _truncation_is_exact(n_bins, confidence.dtype):
+        edges = equal_width_edges(n_bins)[1:-1].astype(confidence.dtype)
+        return np.searchsorted(edges, confidence, side="right")
+    scaled = confidence * confidence.dtype.type(n_bins)
+    return np.minimum(scaled, n_bins - 0.5, out=scaled).astype(np.int64)
 
 
 def equal_mass_sizes(n: int, n_bins: int) -> IntArray:

@@ -59,9 +59,26 @@ def ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS) -> f
     ECE = sum_b (n_b / n) |acc_b - conf_b| = (1 / n) sum_b |sum_{i in b} (t_i - c_i)|   (Guo et al. 2017).
     """
     checked_confidence, checked_correct = _pair(confidence, correct)
-    bins = equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
-    residuals = np.bincount(bins, weights=checked_correct - checked_confidence)
+    residuals = _residual_sums(checked_confidence, checked_correct, validation.whole("n_bins", n_bins, 1))
     return float(np.abs(residuals).sum() / checked_confidence.size)
+
+
+def _residual_sums(confidence: FloatArray, correct: BoolArray, n_bins: int) -> FloatArray:
+    """(n_bins,) sums of t_i - c_i by equal-width bin.
+
+    Most samples of a trained network sit in the last bin, and adding them one by one to the same place is slow: then
+    the other bins are summed, and the last one is what is missing to the total.
+    """
+    last_edge = equal_width_edges(n_bins)[-2].astype(confidence.dtype)
+    others = np.flatnonzero(confidence < last_edge)
+    if 2 * others.size > confidence.size:
+        bins = equal_width_bins(confidence, n_bins)
+        return np.bincount(bins, weights=correct - confidence, minlength=n_bins).astype(np.float64, copy=False)
+    own_confidence, own_correct = confidence[others], correct[others]
+    bins = equal_width_bins(own_confidence, n_bins)
+    residuals: FloatArray = np.bincount(bins, weights=own_correct - own_confidence, minlength=n_bins).astype(np.float64)
+    residuals[-1] = np.count_nonzero(correct) - float(confidence.sum(dtype=np.float64)) - residuals.sum()
+    return residuals
 
 
 def adaptive_ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS) -> float:
@@ -93,17 +110,17 @@ def classwise_ece(probabilities: ArrayLike, labels: ArrayLike, *, n_bins: int = 
     checked, classes = _predictions(probabilities, labels)
     validation.whole("n_bins", n_bins, 1)
     n, n_classes = checked.shape
-    residuals = np.zeros(n_classes * n_bins)
-    offsets = np.arange(n_classes) * n_bins
-    # A few thousand rows at a time keep the bin indices in the processor's cache.
-    rows_at_once = max(1, 65_536 // n_classes)
-    for start in range(0, n, rows_at_once):
-        block = checked[start : start + rows_at_once]
-        cells = equal_width_bins(block, n_bins) + offsets
-        residuals += np.bincount(cells.ravel(), weights=block.ravel(), minlength=residuals.size)
-        own = cells[np.arange(len(block)), classes[start : start + rows_at_once]]
-        residuals -= np.bincount(own, minlength=residuals.size)
-    return float(np.abs(residuals).sum() / n / n_classes)
+    # Nearly all of the n K probabilities lie in the first bin: the others are summed one by one, and the first bin of a
+    # class is what is missing to the class's total.
+    flat = checked.ravel()
+    others = np.flatnonzero(flat >= equal_width_edges(n_bins)[1].astype(flat.dtype))
+    values = flat[others]
+    cells = (others % n_classes) * n_bins + equal_width_bins(values, n_bins)
+    sums = np.bincount(cells, weights=values, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    sums[:, 0] += checked.sum(axis=0, dtype=np.float64) - sums.sum(axis=1)
+    own = equal_width_bins(checked[np.arange(n), classes], n_bins)
+    sums -= np.bincount(classes * n_bins + own, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    return float(np.abs(sums).sum() / n / n_classes)
 
 
 def smooth_ece(confidence: ArrayLike, correct: ArrayLike) -> float:

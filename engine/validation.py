@@ -56,12 +56,18 @@ def matrix(name: str, value: ArrayLike, n_rows: int | None = None) -> FloatArray
 
 def confidence(value: ArrayLike, length: int | None = None, name: str = "confidence") -> FloatArray:
     """Probabilities in [0, 1]."""
-    array = vector(name, value, length)
+    array = value
+    # NaN survives a minimum and fails its comparison, so two passes check a clean array for everything.
+    if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.ndim == 1 and array.size):
+        array = vector(name, value, length)
     low, high = array.min(), array.max()
-    if low < 0 or high > 1:
+    if not (low >= 0 and high <= 1):
+        vector(name, array)
         raise InvalidInput(
             name, "values in [0, 1] (apply a softmax to logits first)", f"values from {low:g} to {high:g}"
         )
+    if length is not None and array.size != length:
+        raise InvalidInput(name, f"{length} samples, as in the other arrays", f"{array.size}")
     return array
 
 

@@ -97,8 +97,9 @@ def trend_test(
 
     T = sum_b sum_{i in b} (R_i - mean_b R) t_i, with permutation variance sum_b S_b k_b (n_b - k_b) / (n_b (n_b - 1)),
     S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
-    is the within-bin least-squares slope of correctness on rank, times n: the change of accuracy from the lowest rho
-    to the highest. `n_bins` None means bins of 100 samples (the audited test).
+    is the within-bin least-squares slope of correctness on rank, times 2n/3, the distance between the mean ranks of the
+    outer tertiles: the change of accuracy from the low tertile to the high one. `n_bins` None means bins of 100 samples
+    (the audited test).
     """
     check_method(method)
     validation.whole("n_permutations", n_permutations, 1)
@@ -120,7 +121,7 @@ def trend_test(
         "trend",
         p_asymptotic if p_permutation is None else p_permutation,
         z,
-        effect=statistic / float(design.squares.sum()) * n,
+        effect=statistic / float(design.squares.sum()) * 2 * n / 3,
         p_asymptotic=p_asymptotic,
         p_permutation=p_permutation,
         method=method,

@@ -32,7 +32,7 @@ def test_equal_width_bins_agree_with_a_search_of_the_edges(values: list[float], 
 
 
 def test_naive_truncation_would_misplace_an_edge():
-    # 0.29 * 100 is 28.999999999999996 in doubles; the guess is wrong, the comparison is not.
+    # 0.29 * 100 is 28.999999999999996 in doubles: truncation is wrong, a search of the edges is not.
     assert int(0.29 * 100) == 28
     assert equal_width_bins(np.array([0.29]), 100).tolist() == [29]
 

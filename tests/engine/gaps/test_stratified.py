@@ -56,7 +56,7 @@ def test_trend_by_hand():
     # One stratum, ranks 1..4, correct at ranks 3 and 4: T = 0.5 + 1.5 = 2, S = 5, V = 5 * 2 * 2 / (4 * 3) = 5/3.
     result = trend_test(np.full(4, 0.5), [0, 0, 1, 1], [10, 20, 30, 40], n_bins=1, method="permutation")
     assert result.z == pytest.approx(2 / np.sqrt(5 / 3))
-    assert result.effect == pytest.approx(2 / 5 * 4)
+    assert result.effect == pytest.approx(2 / 5 * 2 * 4 / 3)
     # Of the six pairs of ranks, {1, 2} and {3, 4} are as extreme.
     assert result.p_permutation == pytest.approx(2 / 6, abs=0.03)
 
@@ -90,6 +90,13 @@ def test_weighted_gap_test_agrees_with_the_permutation_test():
     reference = permutation_test(*data, statistic="weighted_gap")
     assert result.p_permutation == reference.p_value
     assert result.effect == pytest.approx(-reference.gap.signed_gap)
+
+
+def test_trend_effect_reads_as_a_tertile_gap():
+    rng = np.random.default_rng(0)
+    rho = rng.random(40_000)
+    correct = rng.random(40_000) < 0.9 - 0.3 * rho  # tertile means 1/6 and 5/6: accuracy falls by 0.2 between them
+    assert trend_test(rng.random(40_000), correct, rho).effect == pytest.approx(-0.2, abs=0.02)
 
 
 @pytest.mark.parametrize("test", [cmh_test, trend_test])

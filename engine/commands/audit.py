@@ -1,0 +1,94 @@
+"""`python -m engine audit CACHE`: what the protocol says about every run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pandas as pd
+
+from engine.store import open_cache
+from engine.sweep import by_cell, diagnose, multiplicity
+from engine.verdict import format_p
+
+_SHOWN = {
+    "run_id": "run",
+    "accuracy": "accuracy",
+    "raw_ece": "raw ECE",
+    "max_gap": "max gap",
+    "weighted_gap": "weighted gap",
+    "paper_p": "paper p",
+    "audited_p": "audited p",
+    "bins": "bins",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("cache", nargs="?", help="cache file (default: data/routing.duckdb, or ROUTECAL_CACHE)")
+    parser.add_argument("--feature", default="r_agg", help="feature or extra column to test (default: r_agg)")
+    parser.add_argument("--alpha", type=float, default=0.05, help="level of the tests (default: 0.05)")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="all columns as JSON records")
+    output.add_argument("--csv", action="store_true", help="all columns as CSV")
+    output.add_argument("--latex", action="store_true", help="the printed table as LaTeX")
+
+
+def _progress(share: float, text: str) -> None:
+    print(f"\r{share:4.0%} {text:<60.60}", end="" if share < 1 else "\r" + " " * 66 + "\r", file=sys.stderr, flush=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    progress = _progress if sys.stderr.isatty() else None
+    with open_cache(arguments.cache) as cache:
+        rows = diagnose(cache, feature_name=arguments.feature, alpha=arguments.alpha, progress=progress)
+    if arguments.json:
+        print(rows.to_json(orient="records", indent=2))
+    elif arguments.csv:
+        print(rows.to_csv(index=False), end="")
+    elif arguments.latex:
+        print(_printed(rows).to_latex(index=False, escape=True))
+    else:
+        _print_table(rows, arguments.alpha)
+    return 0
+
+
+def _printed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The columns a reader wants, rounded, with a dash for what could not be computed."""
+    shown = rows.assign(
+        bins=[
+            "–" if pd.isna(shared) else f"{int(shared)}/{int(total)}"
+            for shared, total in zip(rows["shared_bins"], rows["n_bins"], strict=True)
+        ]
+    )[list(_SHOWN)]
+    for column in ("accuracy", "raw_ece", "max_gap", "weighted_gap"):
+        shown[column] = ["–" if pd.isna(value) else f"{value:.3f}" for value in shown[column]]
+    for column in ("paper_p", "audited_p"):
+        shown[column] = ["–" if pd.isna(value) else format_p(value).removeprefix("p = ") for value in shown[column]]
+        shown[column] = shown[column].str.removeprefix("p ")
+    return shown.rename(columns=_SHOWN)
+
+
+def _print_table(rows: pd.DataFrame, alpha: float) -> None:
+    if rows.empty:
+        print("This cache holds no runs; build some with `python -m cache_builder sweep` and publish them.")
+        return
+    print(_printed(rows).to_string(index=False))
+    cells = by_cell(rows)
+    if not cells.empty:
+        print("\nCells (mean ± std over seeds)")
+        for cell in cells.to_dict("records"):
+            size = "" if pd.isna(cell["block_size"]) else f" b={cell['block_size']}"
+            print(
+                f"  {cell['backbone']} / {cell['dataset']} / {cell['variant']}{size} (n = {cell['n']}): "
+                f"max gap {cell['max_gap_mean']:.3f} ± {cell['max_gap_std']:.3f}, "
+                f"weighted gap {cell['weighted_gap_mean']:.3f} ± {cell['weighted_gap_std']:.3f}, "
+                f"rejections {cell['paper_rejections']} (paper), {cell['audited_rejections']} (audited)"
+            )
+    print(f"\nRejections at {alpha:g}")
+    for row in multiplicity(rows, alpha).itertuples():
+        print(
+            f"  {row.test}: {row.nominal} of {row.n_tested} (expected by chance {row.expected_by_chance:.1f}); "
+            f"Bonferroni {row.bonferroni}, Holm {row.holm}, Benjamini-Hochberg {row.benjamini_hochberg}"
+        )
+    for row in rows[rows["paper_p"].isna()].itertuples():
+        print(f"  not tested: {row.run_id} ({row.note})")

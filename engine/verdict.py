@@ -1,0 +1,199 @@
+"""From three arrays to one modest sentence. Pages, command line and report all use it; nobody else phrases verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from engine import validation
+from engine.binning import TERTILE_QUANTILES
+from engine.contingency import tabulate
+from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
+from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
+from engine.gaps.gap import MIN_SUPPORT
+from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
+from engine.gaps.presets import PAPER
+from engine.gaps.stratified import StratifiedResult
+from engine.gaps.trend import trend_test
+from engine.types import Progress
+
+Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
+# A test that rejects more than twice as many confidence-only worlds as it should is not believed when it rejects.
+TOLERATED_INFLATION = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Both tests of one run and feature, what they could have seen, and how to say it.
+
+    paper, audited : the two tests; gap : both gaps with bootstrap intervals.
+    detectable : smallest gap each test would have found with 80 % power (None: none of those tried).
+    false_alarm : share of confidence-only worlds in which each test rejects. Both are None without controls.
+    """
+
+    outcome: Outcome
+    sentence: str
+    paper: PermutationResult
+    audited: StratifiedResult
+    gap: BootstrapResult
+    detectable: Mapping[str, float | None] | None
+    false_alarm: Mapping[str, float] | None
+    alpha: float
+
+
+def format_p(p: float) -> str:
+    """`p = 0.48`, `p = 0.042`, `p < 0.001`."""
+    if p < 0.001:
+        return "p < 0.001"
+    return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def _paper_clause(paper: PermutationResult, feature: str) -> str:
+    if paper.p_value is None or paper.observed is None:
+        return f"the paper's test could not be run ({paper.gap.notes[-1]})"
+    return (
+        f"at matched confidence the low and high tertiles of {feature} differ by at most {paper.observed:.2f} "
+        f"in accuracy (the paper's test, exact {format_p(paper.p_value)})"
+    )
+
+
+def _audited_clause(audited: StratifiedResult, alpha: float) -> str:
+    if audited.p_value is None or audited.effect is None:
+        return f"the audited test could not be run ({audited.notes[-1]})"
+    clause = f"the audited trend test gives {format_p(audited.p_value)}"
+    if audited.p_value > alpha:
+        return clause
+    direction = "rises" if audited.effect > 0 else "falls"
+    return f"{clause} (accuracy {direction} by {abs(audited.effect):.3f} from the low tertile to the high one)"
+
+
+def _power_clause(detectable: Mapping[str, float | None] | None, largest: float) -> str:
+    if detectable is None:
+        return "What these tests could have seen was not checked."
+    audited, paper = detectable["audited"], detectable["paper"]
+    if audited is None and paper is None:
+        return f"Neither test would have found even a gap of {largest:.2f} in 80 % of such runs, so this says little."
+    seen = {
+        name: f"a gap of {gap:.2f}" if gap is not None else f"no gap up to {largest:.2f}"
+        for name, gap in (("audited", audited), ("paper", paper))
+    }
+    return (
+        f"In 80 % of such runs the audited test would have noticed {seen['audited']}, the paper's test {seen['paper']}."
+    )
+
+
+def _phrase(
+    paper: PermutationResult,
+    audited: StratifiedResult,
+    feature: str,
+    alpha: float,
+    false_alarm: Mapping[str, float] | None,
+    detectable: Mapping[str, float | None] | None,
+    largest_delta: float,
+) -> tuple[Outcome, str]:
+    """The outcome and its wording. "No evidence" never becomes "evidence of none"; one run is never called stable."""
+    clauses = f"{_paper_clause(paper, feature)}, and {_audited_clause(audited, alpha)}"
+    clauses = clauses[0].upper() + clauses[1:]
+    p_values = {"paper": paper.p_value, "audited": audited.p_value}
+    if all(p is None for p in p_values.values()):
+        return "untestable", f"{clauses}: nothing can be said about this run."
+    rejecting = [name for name, p in p_values.items() if p is not None and p <= alpha]
+    rates = false_alarm or {}
+    inflated = [name for name in rejecting if rates.get(name, 0.0) > TOLERATED_INFLATION * alpha]
+    believed = [name for name in rejecting if name not in inflated]
+    caution = "".join(
+        f" The {name} test also rejects {rates[name]:.0%} of made-up worlds in which only confidence matters, "
+        "so its rejection here counts for nothing."
+        for name in inflated
+    )
+    if not rejecting:
+        return "no_evidence", f"{clauses}: no evidence beyond confidence. {_power_clause(detectable, largest_delta)}"
+    if not believed:
+        return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
+    if believed == ["paper", "audited"]:
+        return (
+            "evidence",
+            f"{clauses}: both tests see a difference beyond confidence in this run; whether it is stable is a question "
+            "for other seeds.",
+        )
+    if believed == ["audited"]:
+        return (
+            "disagreement",
+            f"{clauses}.{caution} The two disagree: the audited test, which uses every sample, sees a difference "
+            "beyond confidence in this run, and the paper's test does not bear it out; look at other seeds before "
+            "believing either.",
+        )
+    return (
+        "disagreement",
+        f"{clauses}.{caution} The two disagree: the paper's test rejects and the finer audited test does not bear it "
+        "out; read it as no reliable evidence beyond confidence.",
+    )
+
+
+def judge(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    feature: str = "the feature",
+    controls: bool = True,
+    alpha: float = 0.05,
+    n_resamples: int = 5000,
+    n_replicates: int = 400,
+    seed: int = 42,
+    min_support: int = MIN_SUPPORT,
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Does rho say anything about correctness that confidence does not? Both tests, their controls, one sentence.
+
+    feature : how rho is called in the sentence. controls : simulate what the tests can and cannot see on this run
+    (about a second at n = 10,000); without them the verdict says that this was not checked.
+    """
+    validation.fraction("alpha", alpha)
+    contingency = tabulate(
+        confidence, correct, rho, n_bins=PAPER.bins_for(0), matching=PAPER.matching, quantiles=quantiles
+    )
+    paper = permutation_test_of_counts(contingency, min_support=min_support)
+    audited = trend_test(confidence, correct, rho)
+    gap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=min_support)
+    alarms: FalseAlarms | None = None
+    power: PowerCurve | None = None
+    if controls:
+
+        def part(start: float) -> Progress | None:
+            if progress is None:
+                return None
+            return lambda share, text: progress(start + share / 2, text)
+
+        alarms = false_alarm_rate(
+            confidence,
+            correct,
+            rho,
+            tests=("paper", "audited"),
+            n_replicates=n_replicates,
+            alpha=alpha,
+            seed=seed,
+            min_support=min_support,
+            quantiles=quantiles,
+            progress=part(0.0),
+        )
+        power = power_curve(
+            confidence,
+            correct,
+            rho,
+            n_replicates=n_replicates,
+            alpha=alpha,
+            seed=seed,
+            min_support=min_support,
+            quantiles=quantiles,
+            progress=part(0.5),
+        )
+    false_alarm = None if alarms is None else {test: alarms.rate(test) for test in ("paper", "audited")}
+    detectable = None if power is None else power.detectable
+    largest = 0.0 if power is None else power.deltas[-1]
+    outcome, sentence = _phrase(paper, audited, feature, alpha, false_alarm, detectable, largest)
+    return Verdict(outcome, sentence, paper, audited, gap, detectable, false_alarm, alpha)

@@ -1,0 +1,118 @@
+"""One sentence per situation: what it says, and what it must never say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.errors import InvalidInput
+from engine.verdict import format_p, judge
+
+
+def run(seed: int, slope: float = 0.0, n: int = 6000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    confidence, rho = rng.beta(4, 1.2, n), rng.normal(size=n)
+    return confidence, rng.random(n) < np.clip(confidence + slope * np.tanh(rho), 0, 1), rho
+
+
+def quick(*data, **settings):
+    return judge(*data, n_replicates=60, n_resamples=300, **settings)
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.481, "p = 0.48"), (0.0417, "p = 0.042"), (0.00099, "p < 0.001"), (1.0, "p = 1.00")]
+)
+def test_format_p(p: float, text: str):
+    assert format_p(p) == text
+
+
+def test_no_evidence_comes_with_what_could_have_been_seen():
+    verdict = quick(*run(0), feature="routing entropy")
+    assert verdict.outcome == "no_evidence"
+    assert verdict.paper.p_value > 0.05
+    assert verdict.audited.p_value > 0.05
+    assert "no evidence beyond confidence" in verdict.sentence
+    assert f"at most {verdict.paper.observed:.2f}" in verdict.sentence
+    assert format_p(verdict.paper.p_value) in verdict.sentence
+    assert format_p(verdict.audited.p_value) in verdict.sentence
+    assert f"{verdict.detectable['audited']:.2f}" in verdict.sentence
+    assert "routing entropy" in verdict.sentence
+    assert verdict.gap.weighted_gap_ci is not None
+
+
+def test_a_strong_effect_is_evidence_in_this_run_only():
+    verdict = quick(*run(1, slope=0.25))
+    assert verdict.outcome == "evidence"
+    assert "both tests" in verdict.sentence
+    assert "other seeds" in verdict.sentence
+    assert "rises" in verdict.sentence
+
+
+def test_disagreement_is_said():
+    verdict = quick(*run(3, slope=0.04))
+    assert verdict.paper.p_value > 0.05 > verdict.audited.p_value
+    assert verdict.outcome == "disagreement"
+    assert "disagree" in verdict.sentence
+
+
+def test_a_test_that_cries_wolf_is_not_believed():
+    # rho is confidence with a little noise, on 15 coarse bins of which most samples share one.
+    rng = np.random.default_rng(0)
+    confidence = np.where(rng.random(8000) < 0.85, 0.94 + 0.06 * rng.random(8000), rng.random(8000))
+    correct = rng.random(8000) < confidence**4
+    rho = confidence + 0.004 * rng.normal(size=8000)
+    verdict = quick(confidence, correct, rho)
+    assert verdict.paper.p_value <= 0.05
+    assert verdict.false_alarm["paper"] > 0.3
+    assert verdict.outcome in ("unreliable", "disagreement")
+    assert "only confidence matters" in verdict.sentence
+
+
+def test_without_controls_the_verdict_says_so():
+    verdict = quick(*run(0), controls=False)
+    assert verdict.detectable is None
+    assert verdict.false_alarm is None
+    assert "not checked" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("correct", "rho"),
+    [(None, np.ones(200)), (np.ones(200), None), (np.zeros(200), None)],
+    ids=["constant rho", "all correct", "all wrong"],
+)
+def test_nothing_to_test_is_said_not_raised(correct, rho):
+    confidence, drawn, values = run(0, n=200)
+    verdict = quick(confidence, drawn if correct is None else correct, values if rho is None else rho)
+    assert verdict.outcome in ("untestable", "no_evidence")
+    assert "could not be run" in verdict.sentence
+    assert "None" not in verdict.sentence
+    assert "nan" not in verdict.sentence
+
+
+def test_few_samples_say_little():
+    verdict = quick(*run(0, n=60))
+    assert "says little" in verdict.sentence
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("slope", [0.0, 0.04, 0.2])
+def test_wording_never_overclaims(seed: int, slope: float):
+    sentence = quick(*run(seed, slope, n=1500)).sentence.lower()
+    for word in ("proves", "does not matter", "no effect", "irrelevant", "no difference", "significant", "certainly"):
+        assert word not in sentence
+
+
+def test_same_seed_same_verdict_and_progress_reaches_one():
+    data = run(2, n=1000)
+    seen: list[float] = []
+    first = quick(*data, progress=lambda share, _: seen.append(share))
+    assert first.sentence == quick(*data).sentence
+    assert seen[-1] == 1.0
+    assert seen == sorted(seen)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InvalidInput, match="alpha"):
+        quick(*run(0, n=100), alpha=0)
+    with pytest.raises(InvalidInput, match="rho"):
+        quick([0.5, 0.5], [1, 0], [1, np.nan])
