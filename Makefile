@@ -28,7 +28,7 @@ bench: $(VENV)/dev.stamp
 	$(PY) -m engine bench
 
 publish: $(VENV)/runtime.stamp
-	$(PY) -m engine.store publish
+	$(PY) -m cache_builder publish
 
 # A stamp, not the folder, is the target: an interrupted install leaves no stamp and is taken up again.
 $(VENV)/bin/python:
