@@ -11,20 +11,25 @@ from torch import Tensor, nn
 
 
 class RelativeLocalisation(nn.Module):
-    """The auxiliary head: concatenated pair (2D) -> hidden -> hidden -> 2 offsets in [0, 1]."""
+    """The auxiliary head: concatenated pair (2D) -> hidden -> hidden -> 2 offsets in [0, 1].
 
-    def __init__(self, dim: int, hidden: int = 512, n_pairs: int = 64) -> None:
+    At the paper's scale it has the 512 hidden units and 64 pairs per image of Liu et al.; a micro model gets a head
+    and a number of pairs in proportion to its width and its grid, or the head would cost more than the model.
+    """
+
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.n_pairs = n_pairs
+        hidden = min(512, 2 * dim)
         self.predictor = nn.Sequential(
             nn.Linear(2 * dim, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 2)
         )
 
     def forward(self, grid: Tensor) -> Tensor:
-        """Mean L1 error over `n_pairs` random pairs per image; grid is (batch, rows, columns, D)."""
+        """Mean L1 error over random pairs of each image; grid is (batch, rows, columns, D)."""
         batch, rows, columns, _ = grid.shape
         tokens = grid.flatten(1, 2)
-        pairs = torch.randint(rows * columns, (2, batch, self.n_pairs), device=grid.device)
+        n_pairs = min(64, 2 * rows * columns)
+        pairs = torch.randint(rows * columns, (2, batch, n_pairs), device=grid.device)
         images = torch.arange(batch, device=grid.device).unsqueeze(1)
         predicted = self.predictor(torch.cat([tokens[images, pairs[0]], tokens[images, pairs[1]]], dim=-1))
         row_offset = (pairs[0] // columns - pairs[1] // columns).abs() / rows
