@@ -78,9 +78,12 @@ def _single(name: str, values: FloatArray) -> Float32Array:
     return single
 
 
-def _classes(name: str, values: object, n_classes: int | None, length: int) -> IntArray:
+def _classes(name: str, values: Any, n_classes: int | None, length: int) -> IntArray:
+    """Class numbers, below 2^31 where nobody knows how many classes there are."""
     try:
-        return validation.labels(values, n_classes if n_classes is not None else 2**31, length)  # type: ignore[arg-type]
+        # Numbers that no integer can hold come out changed and are refused as such.
+        with np.errstate(invalid="ignore"):
+            return validation.labels(values, n_classes if n_classes is not None else 2**31, length)
     except InvalidInput as error:
         raise InvalidInput(name, error.expected, error.got) from error
 

@@ -1,0 +1,17 @@
+"""`publish`: assemble the cache from the shards."""
+
+from __future__ import annotations
+
+import argparse
+
+from engine.store import publish
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shards", nargs="?", help="directory of shards (default: data/shards)")
+    parser.add_argument("--cache", help="file to write (default: data/routing.duckdb, or ROUTECAL_CACHE)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print(publish(arguments.shards, arguments.cache))
+    return 0

@@ -1,0 +1,43 @@
+"""`verify`: check shards against their checksums and their own contents."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from engine.errors import CacheError
+from engine.store import RunRecord, default_shards_directory, shard_paths, verify_shard
+
+PROVENANCE = ("commit", "versions", "device", "seconds", "source")
+"""What every run must say about where it came from."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", type=Path, help="shards or directories of shards (default: data/shards)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths: list[Path] = []
+    for given in arguments.paths or [default_shards_directory()]:
+        paths += [given] if given.is_file() else shard_paths(given)
+    n_bad = 0
+    for path in paths:
+        problem = _problem(path)
+        n_bad += problem is not None
+        print(f"{'ok     ' if problem is None else 'PROBLEM'} {path if problem is None else problem}")
+    print(f"{len(paths)} shards checked, {n_bad} with a problem")
+    return 1 if n_bad else 0
+
+
+def _problem(path: Path) -> str | None:
+    """What is wrong with a shard, or None.
+
+    Checksum, ranges and finite values are checked on reading; confidence, correctness, counts and accuracy are
+    derived again from the logits.
+    """
+    try:
+        record: RunRecord = verify_shard(path)
+    except CacheError as error:
+        return str(error)
+    missing = [key for key in PROVENANCE if key not in record.provenance]
+    return f"{path}: the provenance lacks {', '.join(missing)}; build or import the run again" if missing else None
