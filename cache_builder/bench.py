@@ -1,0 +1,119 @@
+"""`python -m cache_builder.bench`: what routing and capturing it cost beside the plain timm model, in one run.
+
+Plain, routed and captured passes alternate and the median of their ratios is reported, so that a noisy machine slows
+all alike. The last line shows that extraction's peak memory does not grow with the number of samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import torch
+
+from cache_builder.datasets import Split
+from cache_builder.evaluate import evaluate
+from cache_builder.models import BACKBONES, create_model
+from cache_builder.routing import capture_entropies
+
+CAPTURE_LIMIT = 1.05
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One backbone at one batch size: the largest acceptable ratio of a Full-AR forward pass to the plain one."""
+
+    backbone: str
+    batch: int
+    repeats: int
+    limit: float | None
+
+
+COSTS = (
+    Cost("swin_tiny", 8, 9, 1.20),
+    Cost("vit_base", 8, 7, 1.20),
+    Cost("micro_vit", 8, 200, 1.35),
+    Cost("micro_vit", 128, 40, 1.35),
+    Cost("micro_deit", 128, 40, None),
+    Cost("micro_swin", 128, 40, None),
+)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+@torch.inference_mode()
+def measure(cost: Cost) -> tuple[float, float, float]:
+    """Seconds of the plain pass, median ratio of routed to plain, median ratio of captured to routed."""
+    side = BACKBONES[cost.backbone].image_size
+    images = torch.randn(cost.batch, 3, side, side)
+    plain = create_model(cost.backbone).eval()
+    routed = create_model(cost.backbone, variant="full_ar").eval()
+
+    def captured() -> None:
+        with capture_entropies(routed) as capture:
+            routed(images)
+            capture.take()
+
+    for work in (lambda: plain(images), lambda: routed(images), captured):
+        work()
+    plain_times, routing, capturing = [], [], []
+    for _ in range(cost.repeats):
+        before = seconds(lambda: plain(images))
+        with_routing = seconds(lambda: routed(images))
+        with_capture = seconds(captured)
+        plain_times.append(before)
+        routing.append(with_routing / before)
+        capturing.append(with_capture / with_routing)
+    return median(plain_times), median(routing), median(capturing)
+
+
+def peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def extraction_growth(n_few: int = 1_000, n_many: int = 16_000) -> tuple[float, float]:
+    """Growth of peak memory (MB) from extracting few samples to extracting many, and the size of the outputs alone."""
+    model = create_model("micro_vit", variant="full_ar")
+    pixels = np.zeros((n_many, 3, 32, 32), dtype=np.uint8)
+    moments = (torch.zeros(3, 1, 1), torch.ones(3, 1, 1))
+    labels = np.zeros(n_many, dtype=np.int64)
+    pixels += 1  # touch every page, so that the images themselves are in the first figure
+    device = torch.device("cpu")
+    evaluate(model, Split(pixels[:n_few], labels[:n_few]), moments, 32, device)
+    before = peak_megabytes()
+    outputs = evaluate(model, Split(pixels, labels), moments, 32, device)
+    return peak_megabytes() - before, (outputs.logits.nbytes + outputs.captured.nbytes) / 2**20
+
+
+def verdict(ratio: float, limit: float | None) -> str:
+    return "" if limit is None else f"<= {limit:.2f} {'kept' if ratio <= limit else 'MISSED'}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m cache_builder.bench", description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    torch.set_num_threads(parser.parse_args().threads)
+    print(f"{'Full-AR forward pass':<26}{'plain':>12}  {'routed / plain':<24}{'captured / routed':<24}")
+    for cost in COSTS:
+        plain, routing, capturing = measure(cost)
+        name = f"{cost.backbone}, batch {cost.batch}"
+        routed_text = f"{routing:.3f} {verdict(routing, cost.limit)}"
+        captured_text = f"{capturing:.3f} {verdict(capturing, CAPTURE_LIMIT)}"
+        print(f"{name:<26}{plain * 1e3:9.1f} ms  {routed_text:<24}{captured_text:<24}", flush=True)
+    growth, size = extraction_growth()
+    print(f"extracting 16,000 samples instead of 1,000 takes {growth:.1f} MB more, {size:.1f} MB of it the outputs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
