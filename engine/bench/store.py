@@ -124,7 +124,13 @@ def _write_and_publish() -> tuple[Work, Mapping[str, Work]]:
 def _load() -> tuple[Work, Mapping[str, Work]]:
     opened = open_cache(_published())
     shard = _folder() / "shards" / "run_00.parquet"
-    return lambda: opened.load("run_00"), {"pandas.read_parquet": lambda: pd.read_parquet(shard)}
+
+    def with_pandas() -> object:
+        frame = pd.read_parquet(shard)
+        profile = frame.filter(regex="^H_").to_numpy(np.float64)
+        return frame["label"].to_numpy(np.int64), profile, frame.filter(regex="^logit_").to_numpy(np.float64)
+
+    return lambda: opened.load("run_00"), {"pandas, from the shard": with_pandas}
 
 
 def _count() -> tuple[Work, Mapping[str, Work]]:
