@@ -11,7 +11,16 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 
 import streamlit as st  # noqa: E402
 
+from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 
-st.set_page_config(page_title="RouteCal", layout="wide")
-st.navigation([st.Page(ROOT / page.script, title=page.title, url_path=page.url) for page in PAGES]).run()
+presenting = st.query_params.get("present") == "1"
+st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
+sections: dict[str, list] = {}
+for entry in PAGES:
+    page = st.Page(entry.script, title=entry.title, url_path=entry.name, default=entry is PAGES[0])
+    sections.setdefault(entry.section, []).append(page)
+current = st.navigation(sections, position="hidden" if presenting else "sidebar")
+if presenting:
+    present(current, [page for pages in sections.values() for page in pages])
+current.run()

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Page:
-    """A script under `pages/`, the name it has in the navigation and its address."""
+class PageEntry:
+    """A script under `pages/`: its section and title in the navigation, and the question that it answers."""
 
-    script: str
+    name: str
+    section: str
     title: str
-    url: str
+    question: str
+
+    @property
+    def script(self) -> Path:
+        return ROOT / "pages" / f"{self.name}.py"
 
 
-PAGES: tuple[Page, ...] = (Page("pages/home.py", "Runs", "runs"),)
+PAGES: tuple[PageEntry, ...] = (
+    PageEntry("overview", "Browse", "Overview", "What is in this cache, and what does the protocol say about it?"),
+    PageEntry("reliability", "Browse", "Reliability", "Where is this run over- or under-confident?"),
+    PageEntry("mechanism", "Browse", "Mechanism", "What does routing look like across depth, samples and training?"),
+    PageEntry("gap", "Test", "Matched-confidence gap", "At the same confidence, does accuracy depend on routing?"),
+    PageEntry("null", "Test", "Permutation null", "Could that gap be chance?"),
+    PageEntry("sweep", "Test", "Sweep", "Does it hold across seeds and substrates?"),
+    PageEntry("controls", "Test", "Controls", "Would this test have found an effect, and does it cry wolf?"),
+)
+
+
+def page_for(name: str) -> PageEntry:
+    """The entry of a page by its name."""
+    return next(page for page in PAGES if page.name == name)

@@ -1,0 +1,1 @@
+"""Pieces of pages: the sidebar, what is shown, and the head of every page."""

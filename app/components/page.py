@@ -1,0 +1,154 @@
+"""The head of every page and the way things are shown on it, so that all of it can be downloaded."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components import sidebar
+from app.export import Item, page_html
+from app.loaders.cache import current_cache, runs
+from app.plots.theme import Theme
+from app.registry import page_for
+from app.view import View
+from engine.errors import CacheError
+
+_VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
+
+
+def current_theme() -> Theme:
+    """Light or dark as the viewer has it, large in presenter mode."""
+    return Theme(dark=st.context.theme.type == "dark", large=presenting())
+
+
+def presenting() -> bool:
+    """Whether the page was opened with ?present=1."""
+    return st.query_params.get("present") == "1"
+
+
+@dataclass(eq=False)
+class Page:
+    """A page being drawn. It remembers what it shows, in order."""
+
+    name: str
+    view: View
+    theme: Theme
+    items: list[Item] = field(default_factory=list)
+
+    def verdict(self, sentence: str, *, controls: bool = True) -> None:
+        """The computed sentence under the title, then the settings in force."""
+        self.items.append(Item("verdict", sentence))
+        st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
+        self.caption(self.view.caption())
+        if controls and self.name != "controls":
+            st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
+
+    def heading(self, text: str) -> None:
+        self.items.append(Item("heading", text))
+        st.markdown(f"### {_plain(text)}")
+
+    def text(self, text: str) -> None:
+        self.items.append(Item("text", text))
+        st.markdown(_plain(text))
+
+    def caption(self, text: str) -> None:
+        self.items.append(Item("caption", text))
+        st.caption(_plain(text))
+
+    def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
+        """A figure at full width; its camera button saves it as SVG."""
+        self.items.append(Item("figure", fig))
+        config = {
+            "displaylogo": False,
+            "toImageButtonOptions": {"format": "svg", "filename": f"routecal-{self.name}-{key}"},
+            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+        }
+        st.plotly_chart(fig, width="stretch", theme=None, key=f"figure-{key}", config=config, alt=alt)
+
+    def table(
+        self, frame: pd.DataFrame, key: str, *, names: Mapping[str, str], formats: Mapping[str, str] | None = None
+    ) -> None:
+        """A table with the columns in `names`, in that order and under those names, to read, as CSV and as LaTeX."""
+        shown = frame[list(names)].rename(columns=dict(names))
+        self.items.append(Item("table", shown))
+        columns = {
+            names[name]: st.column_config.NumberColumn(format=pattern) for name, pattern in (formats or {}).items()
+        }
+        st.dataframe(shown, hide_index=True, width="stretch", column_config=columns, key=f"{key}-table")
+        left, right, _ = st.columns([1, 1, 6])
+        stem = f"routecal-{self.name}-{key}"
+        left.download_button(
+            "CSV", lambda: shown.to_csv(index=False), f"{stem}.csv", "text/csv", key=f"{key}-csv", on_click="ignore"
+        )
+        right.download_button(
+            "LaTeX",
+            lambda: shown.to_latex(index=False, escape=True, na_rep="--"),
+            f"{stem}.tex",
+            "text/x-tex",
+            key=f"{key}-latex",
+            on_click="ignore",
+        )
+
+    def how(self, explanation: str) -> None:
+        """ "How this is computed", folded away; Markdown with formulas."""
+        with st.expander("How this is computed"):
+            st.markdown(explanation)
+
+    def finish(self) -> None:
+        """The link to this view, the page as a file, and in presenter mode the way to the next page."""
+        st.divider()
+        title, items, theme = page_for(self.name).question, tuple(self.items), self.theme
+        left, right = st.columns([3, 1])
+        with left:
+            st.caption("Link to this view")
+            st.code(_link(), language=None, wrap_lines=True)
+        right.download_button(
+            "Download page",
+            lambda: page_html(title, items, theme),
+            f"routecal-{self.name}.html",
+            "text/html",
+            on_click="ignore",
+            key="download-page",
+        )
+
+
+def _link() -> str:
+    """The address of this view, with everything that was chosen in it."""
+    chosen = urlencode(st.query_params.to_dict())
+    address = (st.context.url or "").partition("?")[0]
+    return f"{address}?{chosen}" if chosen else address
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown leaves alone: names of runs and columns come from files."""
+    for symbol in ("\\", "*", "_", "`", "[", "]", "<", ">", "$", "#", "|", "~"):
+        text = text.replace(symbol, f"\\{symbol}")
+    return text
+
+
+def open_page(name: str) -> Page:
+    """Title, sidebar and data of a page; an unreadable or empty cache ends the script with what to do about it."""
+    st.title(page_for(name).question)
+    try:
+        cache = current_cache()
+        table = runs(cache)
+    except CacheError as error:
+        st.error(f"The cache cannot be read. {error}")
+        st.button("Try again")
+        st.stop()
+    if table.empty:
+        st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
+        st.stop()
+    selection = sidebar.choose(table, cache.fingerprint)
+    page = Page(name, View(cache, table, selection), current_theme())
+    if page.view.run.n_samples == 0:
+        page.caption(page.view.caption())
+        st.info("No sample is in this slice. Widen it in the sidebar.")
+        st.stop()
+    return page

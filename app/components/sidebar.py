@@ -1,0 +1,98 @@
+"""The sidebar that every page shares. All of it lives in the URL, so that a link reproduces a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from app.selection import (
+    BACKBONES,
+    DATASETS,
+    OUTCOMES,
+    POPULATIONS,
+    Protocol,
+    Selection,
+    Slice,
+    run_label,
+    seed_label,
+    variant_label,
+)
+from engine.binning import TERTILE_QUANTILES, TERTILES
+from engine.features import FEATURES
+
+NO_RUN = "none"
+
+
+def _choose(
+    label: str, options: Sequence[str], key: str, show: Callable[[str], str] = str, help: str | None = None
+) -> str:
+    """A select box bound to the URL; its first option is the default."""
+    return str(st.selectbox(label, list(options), format_func=show, key=key, bind="query-params", help=help))
+
+
+def _order_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The most telling runs first: with routing and many samples, single models before ensembles."""
+    return runs.assign(
+        ensemble=runs["suite"].str.endswith("-last5"), unrouted=runs["n_layers"] == 0, small=runs["n_samples"] < 5000
+    ).sort_values(["unrouted", "small", "ensemble", "backbone", "dataset", "variant", "seed"], kind="stable")
+
+
+def _choose_run(runs: pd.DataFrame) -> str:
+    """Backbone, then data set, variant and seed among what is there."""
+    left = _order_runs(runs)
+    backbone = _choose("Backbone", left["backbone"].unique(), "backbone", lambda name: BACKBONES.get(name, name))
+    left = left[left["backbone"] == backbone]
+    dataset = _choose("Data set", left["dataset"].unique(), "data", lambda name: DATASETS.get(name, name))
+    left = left[left["dataset"] == dataset]
+    labels = [variant_label(*pair) for pair in zip(left["variant"], left["block_size"], strict=True)]
+    variant = _choose("Variant", list(dict.fromkeys(labels)), "variant")
+    left = left[[label == variant for label in labels]]
+    return _choose("Run", left["run_id"].tolist(), "run", lambda run_id: seed_label(runs.loc[run_id]))
+
+
+def _choose_slice(row: pd.Series) -> Slice:
+    tertile = _choose("Tertile of the feature", ("all", *TERTILES), "tertile")
+    band = st.slider("Confidence band", 0.0, 1.0, (0.0, 1.0), 0.01, key="band", bind="query-params")
+    classes = [] if pd.isna(row["n_classes"]) else [str(k) for k in range(int(row["n_classes"]))]
+    label = _choose("True class", ("all", *classes), "class")
+    outcome = _choose("Prediction", tuple(OUTCOMES), "outcome", lambda name: OUTCOMES[name])
+    return Slice(tertile, (float(band[0]), float(band[1])), label, outcome)
+
+
+def _choose_protocol() -> Protocol:
+    n_bins = st.slider("Confidence bins", 2, 50, 15, key="bins", bind="query-params", help="The paper uses 15.")
+    support = st.slider(
+        "Samples a side for a bin to count", 1, 50, 5, key="support", bind="query-params", help="The paper uses 5."
+    )
+    cut = st.slider(
+        "Share of samples in an outer group", 0.05, 0.5, 0.33, 0.01, key="outer", bind="query-params",
+        help="0.33 means tertiles, as in the paper.",
+    )  # fmt: skip
+    population = _choose(
+        "Population", tuple(POPULATIONS), "population", lambda name: POPULATIONS[name],
+        help="Diagnostic: all samples, nothing fitted. Benchmark: the half that calibrators are evaluated on.",
+    )  # fmt: skip
+    quantiles = TERTILE_QUANTILES if cut == 0.33 else (float(cut), 1 - float(cut))
+    return Protocol(int(n_bins), int(support), quantiles, population)
+
+
+def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:
+    """Draw the sidebar and return what is chosen."""
+    with st.sidebar:
+        run_id = _choose_run(runs)
+        row = runs.loc[run_id]
+        others = [NO_RUN, *(other for other in runs["run_id"] if other != run_id)]
+        compare = _choose(
+            "Compare with", others, "with", lambda other: other if other == NO_RUN else run_label(runs.loc[other])
+        )
+        features = [*FEATURES, *row["extra_names"]]
+        feature = _choose(
+            "Feature", features, "feature", lambda name: FEATURES[name].label if name in FEATURES else name
+        )
+        with st.expander("Slice"):
+            chosen_slice = _choose_slice(row)
+        with st.expander("Protocol"):
+            protocol = _choose_protocol()
+    return Selection(fingerprint, run_id, None if compare == NO_RUN else compare, feature, chosen_slice, protocol)

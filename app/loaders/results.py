@@ -1,0 +1,123 @@
+"""What the engine says about a selection, computed once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.selection import Selection
+from app.view import View
+from engine.binning import MATCHINGS
+from engine.gaps import (
+    BootstrapResult,
+    PermutationResult,
+    audited_bins,
+    bootstrap_gap,
+    match_diagnostic,
+    permutation_test,
+    trend_test,
+)
+from engine.store import Cache
+from engine.sweep import diagnose
+from engine.types import BoolArray, FloatArray
+from engine.verdict import Verdict, judge
+
+
+def samples(view: View) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Confidence, correctness and feature of a view whose feature exists."""
+    if view.rho is None:
+        raise ValueError("the page must check view.missing first")
+    return view.run.confidence, view.run.correct, view.rho
+
+
+@st.cache_resource(max_entries=64, show_spinner="Testing, and testing the tests")
+def _verdict(selection: Selection, _view: View) -> Verdict:
+    protocol = selection.protocol
+    return judge(
+        *samples(_view), feature=_view.feature_label, min_support=protocol.min_support, quantiles=protocol.quantiles
+    )
+
+
+def verdict(view: View) -> Verdict:
+    """Both tests with their controls, and the sentence."""
+    return _verdict(view.selection, view)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _permutation(
+    selection: Selection, statistic: str, method: str, n_permutations: int, _view: View
+) -> PermutationResult:
+    protocol = selection.protocol
+    return permutation_test(
+        *samples(_view),
+        statistic=statistic,
+        method=method,
+        n_permutations=n_permutations,
+        n_bins=protocol.n_bins,
+        min_support=protocol.min_support,
+        quantiles=protocol.quantiles,
+    )
+
+
+def permutation(
+    view: View, *, statistic: str = "max_gap", method: str = "exact", n_permutations: int = 5000
+) -> PermutationResult:
+    """The permutation test under the chosen protocol, equal-width bins."""
+    return _permutation(view.selection, statistic, method, n_permutations, view)
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _bootstrap(selection: Selection, _view: View) -> BootstrapResult:
+    protocol = selection.protocol
+    return bootstrap_gap(
+        *samples(_view), n_bins=protocol.n_bins, min_support=protocol.min_support, quantiles=protocol.quantiles
+    )
+
+
+def bootstrap(view: View) -> BootstrapResult:
+    """Both gaps with intervals under the chosen protocol."""
+    return _bootstrap(view.selection, view)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Diagnosing every run")
+def _sweep(fingerprint: str, feature: str, min_support: int, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001
+    return diagnose(_cache, feature_name=feature, min_support=min_support)
+
+
+def sweep(view: View) -> pd.DataFrame:
+    """The protocol over every run of the cache, for the chosen feature: one row per run, all samples."""
+    return _sweep(view.selection.fingerprint, view.selection.feature, view.selection.protocol.min_support, view.cache)
+
+
+_BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Matching more and less finely")
+def _p_by_bins(selection: Selection, _view: View) -> pd.DataFrame:
+    confidence, correct, rho = samples(_view)
+    protocol = selection.protocol
+    rows = []
+    for matching in MATCHINGS:
+        for n_bins in _BIN_COUNTS:
+            if 2 * n_bins > confidence.size:
+                continue
+            settings = {"n_bins": n_bins, "matching": matching}
+            paper = permutation_test(
+                confidence, correct, rho, min_support=protocol.min_support, quantiles=protocol.quantiles, **settings
+            )
+            audited = trend_test(confidence, correct, rho, **settings)
+            rows.append({**settings, "paper": paper.p_value, "audited": audited.p_value})
+    return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "audited"])
+
+
+def p_by_bins(view: View) -> pd.DataFrame:
+    """p of the max gap and of the trend against the number of bins, for both matchings."""
+    return _p_by_bins(view.selection, view)
+
+
+def match_quality(view: View) -> dict[str, str]:
+    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the audited ones."""
+    confidence, _, rho = samples(view)
+    bins = {"equal_width": view.selection.protocol.n_bins, "equal_mass": audited_bins(confidence.size)}
+    values = {m: match_diagnostic(confidence, rho, n_bins=n, matching=m) for m, n in bins.items()}
+    return {m: "not defined" if value is None else f"{value:.3f}" for m, value in values.items()}

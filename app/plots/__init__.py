@@ -1,0 +1,1 @@
+"""Figures: a result in, a Plotly figure out. No Streamlit, no statistics."""

@@ -1,0 +1,137 @@
+"""Figures of the matched-confidence gap."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.plots.theme import (
+    TERTILE_COLOURS,
+    TERTILE_DASHES,
+    TERTILE_SYMBOLS,
+    Theme,
+    empty_figure,
+    figure,
+    reference,
+    translucent,
+)
+from engine.gaps import GapResult, PermutationResult
+from engine.types import FloatArray
+
+
+def _centres(n_bins: int) -> FloatArray:
+    return (np.arange(n_bins) + 0.5) / n_bins
+
+
+def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = False) -> go.Figure:
+    """Accuracy against confidence of each tertile, over the band in which permuted routing would put it."""
+    gap = test.gap
+    if gap.max_gap is None:
+        return empty_figure(theme, gap.notes[-1])
+    bins = gap.bins
+    largest = bins.loc[bins["gap"].where(bins["shared"]).abs().idxmax()]
+    fig = figure(
+        theme,
+        title=f"The largest gap is {gap.max_gap:.2f}, in bin {largest['bin']:.0f} of {gap.n_bins}",
+        x="confidence",
+        y="accuracy",
+        height=480,
+    )
+    centres = _centres(gap.n_bins)
+    shared = centres[gap.shared]
+    lower = np.minimum(test.band.accuracy_low[:, 0], test.band.accuracy_high[:, 0])
+    upper = np.maximum(test.band.accuracy_low[:, 2], test.band.accuracy_high[:, 2])
+    fig.add_trace(
+        go.Scatter(
+            x=np.concatenate([shared, shared[::-1]]), y=np.concatenate([upper, lower[::-1]]), fill="toself",
+            fillcolor=theme.band, mode="lines", line={"width": 0}, hoverinfo="skip", name="95 % of permutations",
+        )
+    )  # fmt: skip
+    for name in ("low", "mid", "high") if show_mid else ("low", "high"):
+        count = bins[f"n_{name}"]
+        filled = count > 0
+        fig.add_trace(
+            go.Scatter(
+                x=centres[filled], y=bins.loc[filled, f"accuracy_{name}"], mode="lines+markers", name=f"{name} tertile",
+                line={"color": TERTILE_COLOURS[name], "dash": TERTILE_DASHES[name], "width": 2.5},
+                marker={
+                    "symbol": TERTILE_SYMBOLS[name],
+                    "size": np.where(bins.loc[filled, "shared"], 10, 6),
+                    "opacity": np.where(bins.loc[filled, "shared"], 1.0, 0.45),
+                },
+                customdata=count[filled],
+                hovertemplate=f"{name} tertile<br>accuracy %{{y:.3f}}<br>%{{customdata}} samples<extra></extra>",
+            )
+        )  # fmt: skip
+    reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
+    fig.update_xaxes(range=[0, 1.02])
+    fig.update_yaxes(range=[0, 1.04])
+    return fig
+
+
+def support_bars(gap: GapResult, theme: Theme) -> go.Figure:
+    """Samples of the outer tertiles in each bin; bins below the minimum support are pale."""
+    bins = gap.bins
+    fig = figure(
+        theme,
+        title=f"{gap.n_shared} of {gap.n_bins} bins hold at least {gap.min_support} samples of both",
+        x="confidence",
+        y="samples in the bin",
+        height=340,
+    )
+    for name in ("low", "high"):
+        fig.add_trace(
+            go.Bar(
+                x=_centres(gap.n_bins), y=bins[f"n_{name}"], name=f"{name} tertile",
+                marker={
+                    "color": [translucent(TERTILE_COLOURS[name], 1.0 if s else 0.3) for s in bins["shared"]],
+                    "pattern": {"shape": "/" if name == "high" else "", "fgcolor": theme.paper, "size": 6},
+                },
+                hovertemplate=f"{name} tertile: %{{y}} samples<extra></extra>",
+            )
+        )  # fmt: skip
+    fig.update_yaxes(type="log", dtick=1)
+    fig.update_xaxes(range=[0, 1.02])
+    return fig
+
+
+def feature_histogram(
+    counts: FloatArray, edges: FloatArray, cuts: tuple[float, float], label: str, theme: Theme
+) -> go.Figure:
+    """Distribution of the feature with the two cuts."""
+    fig = figure(theme, title="Where the feature is cut", x=label, y="samples", height=340)
+    middle = (edges[:-1] + edges[1:]) / 2
+    names = np.select([middle <= cuts[0], middle <= cuts[1]], ["low", "mid"], "high")
+    fig.add_trace(
+        go.Bar(
+            x=middle, y=counts, width=np.diff(edges), marker={"color": [TERTILE_COLOURS[name] for name in names]},
+            customdata=names, hovertemplate="%{x:.4f}: %{y} samples (%{customdata})<extra></extra>",
+        )
+    )  # fmt: skip
+    for cut in cuts:
+        fig.add_vline(x=cut, line={"color": theme.text, "width": 1.5, "dash": "dot"})
+    fig.update_layout(bargap=0)
+    return fig
+
+
+def gap_intervals(rows: list[dict[str, object]], theme: Theme) -> go.Figure:
+    """Point estimates of both gaps with their bootstrap intervals; rows of name, value, low, high."""
+    fig = figure(theme, title="Both gaps, with 95 % bootstrap intervals", x="gap in accuracy", y="", height=260)
+    for row in rows:
+        fig.add_trace(
+            go.Scatter(
+                x=[row["low"], row["high"]], y=[row["name"]] * 2, mode="lines", showlegend=False, hoverinfo="skip",
+                line={"color": theme.muted, "width": 4},
+            )
+        )  # fmt: skip
+        fig.add_trace(
+            go.Scatter(
+                x=[row["value"]], y=[row["name"]], mode="markers+text", showlegend=False,
+                text=[f"{row['value']:.3f}"], textposition="top center",
+                marker={"color": theme.text, "size": 12},
+                hovertemplate=f"%{{y}}: %{{x:.4f}} [{row['low']:.4f}, {row['high']:.4f}]<extra></extra>",
+            )
+        )  # fmt: skip
+    fig.update_xaxes(rangemode="tozero")
+    fig.update_yaxes(range=[-0.6, len(rows) - 0.4])
+    return fig

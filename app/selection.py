@@ -1,0 +1,119 @@
+"""What a viewer has chosen: one run, a second one, a feature, a slice, the protocol's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
+from engine.gaps.gap import MIN_SUPPORT
+from engine.splitting import split
+from engine.types import BoolArray, FloatArray, RunData
+
+VARIANTS = {
+    "baseline": "plain residual",
+    "full_ar": "Full-AR",
+    "block_ar": "Block-AR",
+    "drloc": "DrLoc control",
+}
+BACKBONES = {"micro_swin": "Swin (micro)", "micro_deit": "DeiT (micro)", "micro_vit": "ViT (micro)"}
+DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "digits": "Digits"}
+POPULATIONS = {"diagnostic": "diagnostic (all samples)", "benchmark": "benchmark (held-out half)"}
+OUTCOMES = {"all": "all", "correct": "correct only", "wrong": "wrong only"}
+
+
+def variant_label(variant: str, block_size: object) -> str:
+    """`Block-AR (b = 2)`, `Full-AR`, or the name as it is for other people's models."""
+    label = VARIANTS.get(variant, variant)
+    return label if pd.isna(block_size) else f"{label} (b = {block_size})"
+
+
+def run_label(row: pd.Series) -> str:
+    """`DeiT (micro) · CIFAR-10 · Full-AR · seed 0`, with `last-5 ensemble` where it is one."""
+    parts = [
+        BACKBONES.get(row["backbone"], row["backbone"]),
+        DATASETS.get(row["dataset"], row["dataset"]),
+        variant_label(row["variant"], row["block_size"]),
+    ]
+    return " · ".join([*parts, seed_label(row)])
+
+
+def seed_label(row: pd.Series) -> str:
+    """What tells apart the runs of one cell."""
+    label = "imported" if pd.isna(row["seed"]) else f"seed {row['seed']}"
+    return f"{label}, last-5 ensemble" if str(row["suite"]).endswith("-last5") else label
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Which samples of a run are looked at; the default is all of them."""
+
+    tertile: str = "all"
+    band: tuple[float, float] = (0.0, 1.0)
+    label: str = "all"
+    outcome: str = "all"
+
+    @property
+    def everything(self) -> bool:
+        return self == Slice()
+
+    def describe(self) -> str:
+        """The slice in words, empty for all samples."""
+        parts = []
+        if self.tertile != "all":
+            parts.append(f"{self.tertile} tertile")
+        if self.band != (0.0, 1.0):
+            parts.append(f"confidence {self.band[0]:.2f} to {self.band[1]:.2f}")
+        if self.label != "all":
+            parts.append(f"class {self.label}")
+        if self.outcome != "all":
+            parts.append(f"{self.outcome} predictions")
+        return ", ".join(parts)
+
+    def rows(self, run: RunData, rho: FloatArray | None) -> BoolArray:
+        """(n,) which samples are in the slice."""
+        kept = (run.confidence >= self.band[0]) & (run.confidence <= self.band[1])
+        if self.outcome != "all":
+            kept &= run.correct == (self.outcome == "correct")
+        if self.label != "all" and run.labels is not None:
+            kept &= run.labels == int(self.label)
+        if self.tertile != "all" and rho is not None:
+            kept &= tertiles(rho).index == TERTILES.index(self.tertile)
+        return kept
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The settings of the paper's test, adjustable; the defaults are the paper's."""
+
+    n_bins: int = N_BINS
+    min_support: int = MIN_SUPPORT
+    quantiles: tuple[float, float] = TERTILE_QUANTILES
+    population: str = "diagnostic"
+
+    def describe(self) -> str:
+        """The settings in words."""
+        low, high = self.quantiles
+        cuts = "tertile cuts" if self.quantiles == TERTILE_QUANTILES else f"cuts at {low:.2f} and {high:.2f}"
+        return f"{self.n_bins} bins, at least {self.min_support} samples a side, {cuts}"
+
+    def rows(self, n_samples: int) -> BoolArray:
+        """(n,) which samples belong to the population."""
+        kept = np.ones(n_samples, dtype=bool)
+        if self.population == "benchmark":
+            kept[split(n_samples)[0]] = False
+        return kept
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Everything that a page depends on; equal selections over equal caches give equal pages."""
+
+    fingerprint: str
+    run_id: str
+    compare_id: str | None
+    feature: str
+    slice: Slice
+    protocol: Protocol

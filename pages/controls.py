@@ -1,0 +1,4 @@
+from app.components.page import open_page
+
+page = open_page("controls")
+page.finish()

@@ -1,0 +1,70 @@
+"""Could that gap be chance?"""
+
+import pandas as pd
+import streamlit as st
+
+from app.components.page import open_page
+from app.loaders import results
+from app.plots import null as plots
+
+STATISTICS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
+METHODS = {"exact": "exact", "hypergeometric": "simulated counts", "shuffle": "shuffled samples (the paper's way)"}
+
+page = open_page("null")
+view = page.view
+if view.rho is None:
+    page.verdict(f"This cannot be asked of this run: {view.missing}.", controls=False)
+    page.finish()
+    st.stop()
+
+verdict = results.verdict(view)
+page.verdict(verdict.sentence)
+
+controls, main = st.columns([1, 3])
+with controls:
+    statistic = st.radio(
+        "Statistic", list(STATISTICS), format_func=STATISTICS.get, key="statistic", bind="query-params"
+    )
+    method = st.radio("Null", list(METHODS), format_func=METHODS.get, key="method", bind="query-params")
+    permutations = st.select_slider(
+        "Permutations", [100, 200, 500, 1000, 2000, 5000, 10_000], 5000, key="permutations", bind="query-params",
+        disabled=method == "exact", help="The exact method needs none.",
+    )  # fmt: skip
+test = results.permutation(view, statistic=statistic, method=method, n_permutations=permutations)
+with main:
+    page.figure(plots.null_distribution(test, page.theme), "null", alt="Null distribution with the observed value")
+
+page.heading("The paper's test beside the audited test")
+left, right = st.columns(2)
+with left:
+    page.figure(plots.bin_contributions(test, page.theme), "bins", alt="Gap of each bin against its null range")
+with right:
+    curve = results.p_by_bins(view)
+    page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
+match = results.match_quality(view)
+page.text(
+    "Within-bin rank correlation of the feature with confidence: "
+    f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in bins of 100 samples. "
+    "Far from zero, a test on those bins may mistake confidence for the feature."
+)
+
+page.heading("Do the three nulls agree?")
+agreement = pd.DataFrame([
+    {"statistic": STATISTICS[s], "method": METHODS[m], "observed": r.observed, "p": r.p_value}
+    for s in STATISTICS
+    for m in METHODS
+    for r in [results.permutation(view, statistic=s, method=m, n_permutations=permutations)]
+])  # fmt: skip
+page.table(
+    agreement,
+    "agreement",
+    names={"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"},
+    formats={"observed": "%.4f", "p": "%.4f"},
+)
+page.how(r"""
+Inside each confidence bin the feature is permuted; the cuts stay. Group sizes and the number of correct samples $k$ of
+a bin are then fixed, and the correct counts of the groups are multivariate hypergeometric, independently over bins. So
+$p = 1 - \prod_b P(\text{gap}_b < \text{observed})$ can be summed instead of simulated, comparing gaps as whole numbers.
+The simulated nulls use $p = (1 + \text{hits}) / (1 + P)$. The weighted gap is convolved over bins.
+""")
+page.finish()
