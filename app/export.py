@@ -42,7 +42,9 @@ def page_html(title: str, items: Sequence[Item], theme: Theme) -> str:
             tag = "h2" if item.kind == "heading" else "p"
             body.append(f'<{tag} class="{item.kind}">{html.escape(item.content)}</{tag}>')
     script = f"<script>{get_plotlyjs()}</script>" if any(isinstance(i.content, go.Figure) for i in items) else ""
+    style = f"body {{ color: {theme.text}; background: {theme.paper}; }}{_STYLE}"
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{style}</style>{script}'
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>body {{ color: {theme.text}; background: {theme.paper}; }}{_STYLE}</style>{script}</head><body><h1>{html.escape(title)}</h1>{''.join(body)}</body></html>"
+        f'<!doctype html><html lang="en"><head>{head}</head>'
+        f"<body><h1>{html.escape(title)}</h1>{''.join(body)}</body></html>"
     )
