@@ -59,21 +59,16 @@ def measure(cost: Cost) -> tuple[float, float, float]:
     plain = create_model(cost.backbone).eval()
     routed = create_model(cost.backbone, variant="full_ar").eval()
 
-    def captured() -> None:
-        with capture_entropies(routed) as capture:
-            routed(images)
-            capture.take()
-
-    for work in (lambda: plain(images), lambda: routed(images), captured):
-        work()
     plain_times, routing, capturing = [], [], []
-    for _ in range(cost.repeats):
+    for repeat in range(cost.repeats + 1):
         before = seconds(lambda: plain(images))
         with_routing = seconds(lambda: routed(images))
-        with_capture = seconds(captured)
-        plain_times.append(before)
-        routing.append(with_routing / before)
-        capturing.append(with_capture / with_routing)
+        with capture_entropies(routed) as capture:
+            with_capture = seconds(lambda: (routed(images), capture.take()))
+        if repeat:  # the first round warms up
+            plain_times.append(before)
+            routing.append(with_routing / before)
+            capturing.append(with_capture / with_routing)
     return median(plain_times), median(routing), median(capturing)
 
 
