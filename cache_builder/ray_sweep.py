@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cache_builder.config import RunConfig
@@ -43,6 +44,8 @@ def sweep_on_ray(
     whose machine dies is started again and goes on from its checkpoint.
     """
     ray = _ray()
+    # Workers have working folders of their own, so relative paths would lead them astray.
+    places = replace(places, data=places.data.resolve(), runs=places.runs.resolve(), shards=places.shards.resolve())
     todo = pending(configs, places)
     overall = Overall(len(configs), len(configs) - len(todo), progress)
     if address == "local":

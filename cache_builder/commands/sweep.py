@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=1, help="processes on this machine (default: 1)")
     parser.add_argument("--ray", metavar="ADDRESS", help="run as Ray tasks: auto, a head's address, or local")
     parser.add_argument("--gpus-per-run", type=float, default=1.0, help="with --ray and a GPU device (default: 1)")
-    parser.add_argument("--publish", type=Path, metavar="CACHE", help="publish all shards into this cache at the end")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="CACHE",
+        help="publish all shards into this cache at the end (with --ray always done, by default into the usual cache)",
+    )
     add_places(parser)
 
 
@@ -47,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             configs, places, address=arguments.ray, gpus_per_run=arguments.gpus_per_run, progress=console()
         )
     print(f"{len(trained)} runs trained, {len(configs) - len(trained)} were finished already")
-    if arguments.publish is not None:
+    if arguments.publish is not None or arguments.ray is not None:
         report = publish(places.shards, arguments.publish)
         print(f"{report.n_runs} runs published")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,8 +31,7 @@ MICRO_SWIN = {
 
 def _micro(module: str, class_name: str, **settings: Any) -> nn.Module:
     # timm's pretrained_cfg has no meaning for these, so the class is built directly.
-    cls = getattr(__import__(f"timm.models.{module}", fromlist=[class_name]), class_name)
-    return cls(**settings)
+    return getattr(importlib.import_module(f"timm.models.{module}"), class_name)(**settings)
 
 
 def _timm(timm_name: str, **settings: Any) -> nn.Module:
