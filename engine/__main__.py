@@ -10,6 +10,7 @@ from engine.errors import RouteCalError
 
 COMMANDS = {
     "audit": "what the protocol says about every run of a cache",
+    "tables": "the paper's calibration tables for the runs of a cache, as CSV and LaTeX",
     "bench": "time the engine beside its peers",
 }
 
