@@ -10,16 +10,24 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from engine import validation
-from engine.binning import TERTILE_QUANTILES, equal_mass_bins
+from engine.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.controls.worlds import Fit, accuracy_given_confidence, plant_gap
 from engine.errors import InvalidInput
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.presets import TESTS, audited_bins
 from engine.intervals import wilson_interval
-from engine.types import FloatArray, Progress
+from engine.types import BoolArray, FloatArray, Progress
 
-__all__ = ["FalseAlarms", "PowerCurve", "accuracy_given_confidence", "false_alarm_rate", "plant_gap", "power_curve"]
+__all__ = [
+    "FalseAlarms",
+    "PowerCurve",
+    "accuracy_given_confidence",
+    "false_alarm_rate",
+    "plant_gap",
+    "planted_outcome",
+    "power_curve",
+]
 
 DELTAS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.10, 0.13, 0.16, 0.20, 0.25, 0.30)
 POWER_TARGET = 0.8
@@ -91,6 +99,29 @@ class _Bench:
         """Probability of being correct with a gap of delta between the outer tertiles."""
         bins = equal_mass_bins(self.layout.confidence, audited_bins(self.n_samples))
         return plant_gap(self.probability, bins, self.layout.groups, delta)
+
+
+def planted_outcome(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    delta: float,
+    *,
+    seed: int = 42,
+    fit: Fit = "logistic",
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+) -> BoolArray:
+    """(n,) correctness in one made-up world with a gap of delta between low and high tertile at matched confidence.
+
+    The same seed draws the same random numbers whatever the delta, so that a slider changes only what delta changes.
+    """
+    if not 0 <= delta <= 1:
+        raise InvalidInput("delta", "a gap in [0, 1]", f"{delta}")
+    checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+    probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)
+    bins = equal_mass_bins(checked_confidence, audited_bins(checked_rho.size))
+    planted = plant_gap(probability, bins, tertiles(checked_rho, quantiles).index, delta)
+    return np.random.default_rng(seed).random(checked_rho.size) < planted
 
 
 def _row(p_values: FloatArray, alpha: float) -> dict[str, float]:

@@ -1,0 +1,74 @@
+"""The controls of a selection, computed once for all viewers."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.loaders.results import samples
+from app.selection import Selection
+from app.view import View
+from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, planted_outcome, power_curve
+from engine.gaps import TESTS, PermutationResult, StratifiedResult, permutation_test, trend_test
+from engine.trust import trust_table
+from engine.types import Progress
+
+SUPPORTS = (1, 5, 20)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _alarms(selection: Selection, n_replicates: int, _view: View, _progress: Progress) -> FalseAlarms:
+    protocol = selection.protocol
+    return false_alarm_rate(
+        *samples(_view),
+        n_replicates=n_replicates,
+        min_support=protocol.min_support,
+        quantiles=protocol.quantiles,
+        progress=_progress,
+    )
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _power(
+    selection: Selection, n_replicates: int, tests: tuple[str, ...], min_support: int, _view: View, _progress: Progress
+) -> PowerCurve:
+    return power_curve(
+        *samples(_view),
+        tests=tests,
+        n_replicates=n_replicates,
+        min_support=min_support,
+        quantiles=selection.protocol.quantiles,
+        progress=_progress,
+    )
+
+
+def alarms(view: View, n_replicates: int, progress: Progress) -> FalseAlarms:
+    """False-alarm rate of every test in the confidence-only world of this run."""
+    return _alarms(view.selection, n_replicates, view, progress)
+
+
+def power(view: View, n_replicates: int, progress: Progress) -> PowerCurve:
+    """Power of every test on this run."""
+    support = view.selection.protocol.min_support
+    return _power(view.selection, n_replicates, tuple(TESTS), support, view, progress)
+
+
+def power_by_support(view: View, n_replicates: int, progress: Progress) -> dict[int, PowerCurve]:
+    """Power of the paper's test under several minimum supports."""
+    return {support: _power(view.selection, n_replicates, ("paper",), support, view, progress) for support in SUPPORTS}
+
+
+def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, StratifiedResult]:
+    """Both tests in one world with a gap of this size; quick enough to sit behind a slider."""
+    confidence, correct, rho = samples(view)
+    protocol = view.selection.protocol
+    drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)
+    paper = permutation_test(
+        confidence, drawn, rho, n_bins=protocol.n_bins, min_support=protocol.min_support, quantiles=protocol.quantiles
+    )
+    return paper, trend_test(confidence, drawn, rho)
+
+
+def trust(view: View, false_alarms: FalseAlarms, curve: PowerCurve) -> pd.DataFrame:
+    """Which verdicts on this run can be trusted."""
+    return trust_table(*samples(view), false_alarms, curve)

@@ -1,0 +1,105 @@
+"""Figures of the controls: power, false alarms."""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.plots.theme import MATCHING_COLOURS, Theme, figure, reference, translucent
+from engine.controls import POWER_TARGET, FalseAlarms, PowerCurve
+from engine.gaps.presets import TESTS
+
+_LINES = {"paper": ("dash", "circle-open"), "audited": ("solid", "circle")}
+
+
+def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
+    """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the audited not."""
+    found = power.detectable
+    texts = [
+        f"{'the audited test' if test == 'audited' else 'the paper test'} from {found[test]:.2f}"
+        for test in ("audited", "paper")
+        if found.get(test) is not None
+    ]
+    title = f"A gap is found four times in five by {', '.join(texts)}" if texts else "No gap tried is found reliably"
+    fig = figure(theme, title=title, x="planted gap in accuracy", y="share of worlds rejected", height=420)
+    for test, part in power.table.groupby("test", sort=False):
+        dash, symbol = _LINES.get(test, ("dot", "square-open"))
+        colour = MATCHING_COLOURS[TESTS[test].matching]
+        fig.add_trace(
+            go.Scatter(
+                x=pd.concat([part["delta"], part["delta"][::-1]]),
+                y=pd.concat([part["rate_high"], part["rate_low"][::-1]]),
+                fill="toself", fillcolor=translucent(colour, 0.15), mode="lines", line={"width": 0}, hoverinfo="skip",
+                showlegend=False,
+            )
+        )  # fmt: skip
+        fig.add_trace(
+            go.Scatter(
+                x=part["delta"], y=part["rate"], mode="lines+markers", name=TESTS[test].label,
+                line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": symbol, "size": 9},
+                customdata=part["n_replicates"],
+                hovertemplate="gap %{x:.2f}: found in %{y:.0%} of %{customdata} worlds<extra>%{fullData.name}</extra>",
+            )
+        )  # fmt: skip
+    reference(fig, theme, x0=0, x1=max(power.deltas), y0=POWER_TARGET, y1=POWER_TARGET)
+    reference(fig, theme, x0=0, x1=max(power.deltas), y0=power.alpha, y1=power.alpha)
+    fig.update_yaxes(range=[0, 1.03], tickformat=".0%")
+    return fig
+
+
+def support_power(curves: dict[int, PowerCurve], theme: Theme) -> go.Figure:
+    """The paper's test under several minimum supports."""
+    fig = figure(
+        theme,
+        title="Asking for more samples a bin",
+        x="planted gap in accuracy",
+        y="share of worlds rejected",
+        height=420,
+    )
+    shades = ("#440154", "#31688E", "#35B779")
+    for (support, curve), colour, dash in zip(curves.items(), shades, ("dot", "dash", "solid"), strict=False):
+        table = curve.table
+        fig.add_trace(
+            go.Scatter(
+                x=table["delta"], y=table["rate"], mode="lines+markers", name=f"at least {support} a side",
+                line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": "circle-open", "size": 8},
+                hovertemplate="gap %{x:.2f}: found in %{y:.0%}<extra>%{fullData.name}</extra>",
+            )
+        )  # fmt: skip
+    fig.update_yaxes(range=[0, 1.03], tickformat=".0%")
+    return fig
+
+
+def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
+    """How often each test rejects where only confidence matters, with 95 % intervals and the nominal rate."""
+    table = alarms.table.iloc[::-1]
+    loud = alarms.table[alarms.table["rate_low"] > alarms.alpha]
+    title = (
+        f"{len(loud)} of {len(table)} tests cry wolf on this run and feature"
+        if len(loud)
+        else "No test cries wolf on this run and feature"
+    )
+    fig = figure(theme, title=title, x="share of confidence-only worlds rejected", y="", height=420)
+    fig.add_trace(
+        go.Scatter(
+            x=table["rate"], y=table["label"], mode="markers", showlegend=False,
+            error_x={
+                "type": "data", "symmetric": False, "array": table["rate_high"] - table["rate"],
+                "arrayminus": table["rate"] - table["rate_low"], "color": theme.muted, "thickness": 3, "width": 0,
+            },
+            marker={
+                "size": 12, "color": [MATCHING_COLOURS[TESTS[test].matching] for test in table["test"]],
+                "symbol": [_LINES.get(test, ("", "square-open"))[1] for test in table["test"]],
+            },
+            customdata=table[["rejections", "n_replicates"]],
+            hovertemplate="%{y}: %{customdata[0]} of %{customdata[1]} worlds (%{x:.1%})<extra></extra>",
+        )
+    )  # fmt: skip
+    fig.add_vline(
+        x=alarms.alpha,
+        line={"dash": "dash", "color": theme.text, "width": 1.5},
+        annotation_text=f"nominal {alarms.alpha:.0%}",
+        annotation_position="top right",
+    )
+    fig.update_xaxes(tickformat=".0%", range=[0, max(0.2, float(table["rate_high"].max()) * 1.08)])
+    return fig

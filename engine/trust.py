@@ -1,0 +1,67 @@
+"""Which of the tests can be believed on this run: p-value, false alarms and power of each, with a reading in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from engine.controls import FalseAlarms, PowerCurve
+from engine.gaps.cmh import cmh_test
+from engine.gaps.permutation import permutation_test
+from engine.gaps.presets import TESTS, Preset
+from engine.gaps.trend import trend_test
+from engine.gaps.weighted import weighted_gap_test
+from engine.verdict import TOLERATED_INFLATION
+
+_SINGLE: dict[str, Any] = {
+    "max_gap": permutation_test,
+    "weighted_gap": weighted_gap_test,
+    "cmh": cmh_test,
+    "trend": trend_test,
+}
+
+
+def run_test(preset: Preset, confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, n_samples: int) -> float | None:
+    """The p-value of one preset on this run; None if it cannot be tested."""
+    test = _SINGLE[preset.statistic]
+    p_value: float | None = test(
+        confidence, correct, rho, n_bins=preset.bins_for(n_samples), matching=preset.matching
+    ).p_value
+    return p_value
+
+
+def reading(p_value: float | None, false_alarm: float, detectable: float | None, alpha: float) -> str:
+    """What the test's answer on this run is worth, in words."""
+    if p_value is None:
+        return "could not be run here"
+    if false_alarm > TOLERATED_INFLATION * alpha:
+        if p_value <= alpha:
+            return "its rejection is no evidence: it also rejects where only confidence matters"
+        return "finds nothing, though it cries wolf easily"
+    if p_value <= alpha:
+        return "rejects, and seldom does so where only confidence matters"
+    if detectable is None:
+        return "finds nothing, but would have missed every gap tried"
+    return f"finds nothing; would have noticed a gap of {detectable:.2f}"
+
+
+def trust_table(
+    confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, alarms: FalseAlarms, power: PowerCurve
+) -> pd.DataFrame:
+    """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading."""
+    n_samples = len(pd.Series(confidence))
+    rows = []
+    for test in power.detectable:
+        p_value = run_test(TESTS[test], confidence, correct, rho, n_samples)
+        detectable, rate = power.detectable[test], alarms.rate(test)
+        rows.append({
+            "test": test,
+            "label": TESTS[test].label,
+            "p": p_value,
+            "false_alarm": rate,
+            "detectable": detectable,
+            "reading": reading(p_value, rate, detectable, alarms.alpha),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
