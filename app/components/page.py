@@ -120,7 +120,7 @@ class Page:
 
 def _link() -> str:
     """The address of this view, with everything that was chosen in it."""
-    chosen = urlencode(st.query_params.to_dict())
+    chosen = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
     address = (st.context.url or "").partition("?")[0]
     return f"{address}?{chosen}" if chosen else address
 

@@ -22,8 +22,8 @@ def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
     ]
     title = f"A gap is found four times in five by {', '.join(texts)}" if texts else "No gap tried is found reliably"
     fig = figure(theme, title=title, x="planted gap in accuracy", y="share of worlds rejected", height=420)
-    for test, part in power.table.groupby("test", sort=False):
-        dash, symbol = _LINES.get(test, ("dot", "square-open"))
+    for test, (dash, symbol) in _LINES.items():
+        part = power.table[power.table["test"] == test]
         colour = MATCHING_COLOURS[TESTS[test].matching]
         fig.add_trace(
             go.Scatter(

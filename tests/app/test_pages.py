@@ -1,0 +1,117 @@
+"""Every page of the registry over every kind of run and cache: no exception, a verdict, the settings in force."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.export import Item, page_html
+from app.plots.theme import Theme, empty_figure
+from app.registry import PAGES, page_for
+from app.selection import run_label
+from engine.store import open_cache, publish, write_shard
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = {
+    "full": {"backbone": "toy", "variant": "Full-AR"},
+    "no-logits": {"backbone": "toy", "variant": "Block-AR (b = 2)"},
+    "no-profile": {"backbone": "toy", "variant": "plain residual"},
+    "imported": {"backbone": "unknown"},
+}
+
+
+def open_app(cache: Path, monkeypatch, page: str, **query: str | list[str]) -> AppTest:
+    monkeypatch.setenv("ROUTECAL_CACHE", str(cache))
+    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.switch_page(str(page_for(page).script))
+    return app.run()
+
+
+def shown(app: AppTest) -> str:
+    """All text on the page."""
+    texts = [element.value for kind in ("markdown", "caption", "info", "error", "title") for element in app.get(kind)]
+    return " ".join([*texts, *(element.proto.body for element in app.get("html"))])
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_every_page_copes_with_every_kind_of_run(page: str, kind: str, cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, page, **RUNS[kind])
+    assert not app.exception, app.exception
+    assert app.title[0].value == page_for(page).question
+    assert "border-left" in shown(app), "no verdict"
+    with open_cache(cache_of_kinds) as cache:
+        assert cache.fingerprint in shown(app)
+
+
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_every_page_copes_with_an_empty_and_a_missing_cache(page: str, empty_cache: Path, tmp_path: Path, monkeypatch):
+    app = open_app(empty_cache, monkeypatch, page)
+    assert not app.exception
+    assert "cache_builder sweep" in app.info[0].value
+    app = open_app(tmp_path / "missing.duckdb", monkeypatch, page)
+    assert not app.exception
+    assert "make publish" in app.error[0].value
+
+
+def test_a_broken_cache_says_so(tmp_path: Path, monkeypatch):
+    (tmp_path / "cache.duckdb").write_bytes(b"not a database" * 100)
+    app = open_app(tmp_path / "cache.duckdb", monkeypatch, "gap")
+    assert not app.exception
+    assert "cannot be read" in app.error[0].value
+
+
+def test_a_new_cache_is_picked_up(cache_of_kinds: Path, tmp_path: Path, monkeypatch, make_run):
+    shutil.copytree(cache_of_kinds.parent / "shards", tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    app = open_app(tmp_path / "cache.duckdb", monkeypatch, "gap")
+    before = app.caption[0].value
+    write_shard(make_run("new", seed=9, backbone="another"), tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    app.run()
+    assert not app.exception
+    assert "another" in app.selectbox(key="backbone").options
+    assert app.caption[0].value != before
+
+
+def test_invalid_parameters_fall_back_and_the_settings_in_force_are_printed(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "gap", bins="9999", feature="<b>nonsense</b>", band="3_7", run="nobody")
+    assert not app.exception
+    assert "15 bins" in app.caption[0].value
+    assert "mean routing entropy" in app.caption[0].value
+
+
+def test_settings_in_the_address_are_in_force(cache_of_kinds: Path, monkeypatch):
+    app = open_app(
+        cache_of_kinds, monkeypatch, "gap", bins="10", support="8", feature="confidence itself", outcome="wrong only"
+    )
+    assert "10 bins, at least 8 samples a side" in app.caption[0].value
+    assert "confidence itself" in app.caption[0].value
+    assert "wrong predictions" in app.caption[0].value
+
+
+def test_an_empty_slice_says_so(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "gap", band=["0.0", "0.01"])
+    assert not app.exception
+    assert "No sample" in app.info[0].value
+
+
+def test_labels_name_the_run(cache_of_kinds: Path):
+    with open_cache(cache_of_kinds) as cache:
+        runs = cache.runs().set_index("run_id")
+    assert run_label(runs.loc["full-s0-last5"]) == "toy · dice · Full-AR · seed 0, last-5 ensemble"
+    assert run_label(runs.loc["no-logits-s0"]) == "toy · dice · Block-AR (b = 2) · seed 2"
+
+
+def test_exported_page_is_self_contained_and_inert():
+    items = [Item("verdict", "<script>alert(1)</script>"), Item("figure", empty_figure(Theme(), "nothing"))]
+    text = page_html("A <b>title</b>", items, Theme())
+    assert "<script>alert" not in text
+    assert "&lt;b&gt;title" in text
+    assert "plotly" in text
+    assert 'src="http' not in text
