@@ -11,6 +11,7 @@ from engine.calibrators import Samples
 from engine.errors import InvalidInput, MissingData
 from engine.features import CustomFeature, feature
 from engine.splitting import SPLIT_SEED, split
+from engine.threads import keep_blas_to_one_thread
 from engine.types import FloatArray, IntArray, RunData
 
 TERTILE_FEATURE = "r_std"
@@ -45,6 +46,7 @@ def feature_name(name: str | CustomFeature) -> str:
 
 def halve(run: RunData, rho: str | CustomFeature = TERTILE_FEATURE, seed: int = SPLIT_SEED) -> Halves:
     """Split a run for fitting and judging; raises `MissingData` for a run without logits or labels."""
+    keep_blas_to_one_thread()
     if run.logits is None:
         raise MissingData("logits", "the calibration benchmark", "build or import the run with logits")
     if run.labels is None:

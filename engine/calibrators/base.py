@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from engine.calibrators.samples import Samples
 from engine.errors import InvalidInput
+from engine.threads import keep_blas_to_one_thread
 from engine.types import FloatArray
 
 LOGITS, FEATURE = "logits", "feature"
@@ -38,6 +39,7 @@ class Fitted(ABC):
 
     def predict_proba(self, logits: ArrayLike, feature: ArrayLike | None = None) -> FloatArray:
         """(n, K) calibrated probabilities; a feature given to a method without use for one is ignored."""
+        keep_blas_to_one_thread()
         samples = Samples.checked(logits, feature=feature if self.needs_feature else None)
         if samples.n_classes != self.n_classes:
             raise InvalidInput("logits", f"{self.n_classes} classes, as in the fit", f"{samples.n_classes}")
@@ -73,6 +75,7 @@ class Calibrator(ABC):
 
     def fit(self, logits: ArrayLike, labels: ArrayLike, feature: ArrayLike | None = None) -> Fitted:
         """Learn from (n, K) logits, (n,) labels and, where `needs` says so, (n,) feature values."""
+        keep_blas_to_one_thread()
         needs_feature = FEATURE in self.needs
         samples = Samples.checked(logits, labels, feature if needs_feature else None)
         if needs_feature and samples.feature is None:

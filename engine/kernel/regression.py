@@ -15,6 +15,7 @@ from engine.errors import InvalidInput
 from engine.kernel.bandwidth import design
 from engine.kernel.gaussian import UNDERFLOW, gaussian
 from engine.kernel.interpolation import n_points, smooth_sums
+from engine.threads import keep_blas_to_one_thread
 from engine.types import FloatArray, IntArray
 
 PAIRS_PER_BLOCK = 1 << 16
@@ -55,6 +56,7 @@ def nw_regress(x_cal: ArrayLike, t_cal: ArrayLike, x_query: ArrayLike, bandwidth
     The result is within 1e-9 of the dense double-precision evaluation. A query whose weights all underflow takes the
     mean over the calibration points nearest to it in bandwidths. References: Nadaraya (1964), Watson (1964).
     """
+    keep_blas_to_one_thread()
     cal = design("x_cal", x_cal)
     target = validation.vector("t_cal", t_cal, cal.shape[0]).astype(np.float64, copy=False)
     query = design("x_query", x_query)

@@ -13,6 +13,7 @@ from engine.errors import InvalidInput
 from engine.kernel.bandwidth import design
 from engine.kernel.gaussian import UNDERFLOW, gaussian
 from engine.kernel.regression import check_bandwidth
+from engine.threads import keep_blas_to_one_thread
 from engine.types import FloatArray
 
 ROWS_PER_BLOCK = 4096
@@ -49,6 +50,7 @@ def nw_surface(
     linearly between the four nearest cells of a 192 x 192 mesh, whose cells then take the place of the points (an
     error of the order of (cell / bandwidth)^2 / 8).
     """
+    keep_blas_to_one_thread()
     cal = design("x_cal", x_cal)
     if cal.shape[1] != 2:
         raise InvalidInput("x_cal", "two columns", f"{cal.shape[1]}")
