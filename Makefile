@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PORT   ?= 8501
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint types unit bench publish clean
+.PHONY: run test lint types unit chromium screenshots bench publish clean
 
 run: $(VENV)/runtime.stamp publish
 	$(PY) -m streamlit run app/main.py --server.port $(PORT)
@@ -21,8 +21,18 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(VENV)/bin/mypy
 
-unit: $(VENV)/dev.stamp
-	$(PY) -m pytest -n 2
+unit: $(VENV)/dev.stamp chromium
+	$(PY) -m pytest -n 2 --dist loadgroup
+
+# The browser tests need a Chromium; where we may (root on Debian) it is installed, elsewhere they are skipped.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || echo "no Chromium: browser tests are skipped"
+
+# Pictures of every page, for the documentation and for whoever changed one to look at.
+screenshots: $(VENV)/dev.stamp chromium
+	mkdir -p docs/screenshots
+	ROUTECAL_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/browser -k no_text_is_cut
 
 bench: $(VENV)/dev.stamp
 	$(PY) -m engine bench

@@ -62,7 +62,12 @@ class Page:
         st.caption(_plain(text))
 
     def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
-        """A figure at full width; its camera button saves it as SVG."""
+        """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG."""
+        title = fig.layout.title.text
+        if title:
+            self.items.append(Item("finding", title))
+            st.markdown(f"**{_plain(title)}**")
+            fig.update_layout(title=None, margin={"t": 16})
         self.items.append(Item("figure", fig))
         config = {
             "displaylogo": False,

@@ -1,0 +1,123 @@
+"""The dashboard as a person sees it: navigation, controls, links, both themes, wide and narrow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.registry import PAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("browser")
+
+# Text that is cut off by its own box or stands outside the window, and figure text that leaves its figure.
+CUT_TEXT = """() => {
+    const faults = [];
+    const wide = document.documentElement.scrollWidth - window.innerWidth;
+    if (wide > 2) faults.push(`page is ${wide} px wider than the window`);
+    for (const figure of document.querySelectorAll('[data-testid="stPlotlyChart"] .main-svg')) {
+        const box = figure.getBoundingClientRect();
+        for (const text of figure.querySelectorAll('text')) {
+            const own = text.getBoundingClientRect();
+            if (!text.textContent.trim() || own.width === 0) continue;
+            if (own.left < box.left - 3 || own.right > box.right + 3 || own.bottom > box.bottom + 3)
+                faults.push(`cut: ${text.textContent}`);
+        }
+    }
+    return faults;
+}"""
+
+
+DRAWN = """() => [...document.querySelectorAll('.js-plotly-plot')].map(
+    figure => JSON.stringify(figure.data.map(trace => [trace.x, trace.y])))"""
+
+
+def figures(page: Page) -> list[str]:
+    """What is drawn, as text: the data behind every figure."""
+    return page.evaluate(DRAWN)
+
+
+def test_every_page_opens_from_the_navigation(visit, idle):
+    page = visit("")
+    for entry in PAGES:
+        page.get_by_test_id("stSidebarNav").get_by_role("link", name=entry.title, exact=True).click()
+        expect(page.get_by_role("heading", name=entry.question)).to_be_visible(timeout=30_000)
+        idle(page)
+        assert page.get_by_test_id("stException").count() == 0
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)], ids=["wide", "dark", "narrow"])
+def test_no_text_is_cut(visit, idle, entry, width: int, dark: bool):
+    page = visit(entry.name, width=width, dark=dark)
+    page.wait_for_timeout(400)
+    assert page.evaluate(CUT_TEXT) == []
+    folder = os.environ.get("ROUTECAL_SCREENSHOTS")
+    if folder:
+        height = page.evaluate("() => document.querySelector('[data-testid=\"stMain\"]').scrollHeight")
+        page.set_viewport_size({"width": width, "height": min(int(height), 5000)})
+        idle(page)
+        page.wait_for_timeout(500)
+        suffix = "-dark" if dark else "-narrow" if width < 800 else ""
+        page.screenshot(path=str(Path(folder) / f"{entry.name}{suffix}.png"))
+
+
+def test_a_slider_changes_the_figure_and_the_link_reproduces_it(visit, idle):
+    page = visit("controls")
+    before = figures(page)
+    slider = page.get_by_role("slider", name="Planted gap")
+    slider.focus()
+    for _ in range(8):
+        slider.press("ArrowRight")
+    page.wait_for_timeout(300)
+    idle(page)
+    after = figures(page)
+    assert after[0] != before[0]
+    assert "delta=0.18" in page.url
+    again = visit(page.url)
+    assert figures(again)[0] == after[0]
+
+
+def test_choosing_a_feature_changes_the_page_and_the_printed_link_works(visit, idle):
+    page = visit("gap")
+    before = figures(page)
+    page.get_by_role("combobox", name="Feature").click()
+    page.keyboard.type("spread of")
+    page.wait_for_timeout(300)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("feature: spread of routing entropy over depth")).to_be_visible(timeout=30_000)
+    idle(page)
+    assert figures(page) != before
+    link = page.get_by_test_id("stCode").last.inner_text().strip()
+    again = visit(link)
+    assert figures(again) == figures(page)
+
+
+def test_presenter_mode_hides_the_sidebar_and_turns_pages(visit):
+    page = visit("gap?present=1")
+    expect(page.get_by_test_id("stSidebar")).not_to_be_visible()
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_role("heading", name="Could that gap be chance?")).to_be_visible(timeout=30_000)
+    assert "present=1" in page.url
+    page.keyboard.press("Control+ArrowLeft")
+    expect(page.get_by_role("heading", name="At the same confidence")).to_be_visible(timeout=30_000)
+
+
+def test_download_page_is_self_contained(visit, tmp_path: Path):
+    page = visit("gap")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download page").click()
+    target = tmp_path / "page.html"
+    download.value.save_as(target)
+    requests: list[str] = []
+    offline = page.context.new_page()
+    offline.on("request", lambda request: requests.append(request.url))
+    errors: list[str] = []
+    offline.on("pageerror", lambda error: errors.append(str(error)))
+    offline.goto(target.as_uri())
+    offline.wait_for_selector(".js-plotly-plot .main-svg")
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert errors == []
