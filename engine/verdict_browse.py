@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.features import FEATURES
 from engine.mechanism import DepthProfile, ErrorRelation, RankCorrelation
 from engine.reliability import CalibrationSummary
 from engine.verdict import format_p
@@ -11,7 +12,9 @@ _SMALL = 0.02
 
 def reliability_sentence(summary: CalibrationSummary) -> str:
     """`Raw ECE is 0.083: this run is under-confident by 0.08 on average (accuracy 0.69, mean confidence 0.61). ...`"""
-    digits = 3 if abs(summary.gap) < _SMALL else 2
+    # Two digits read better, unless the three numbers then no longer add up before the reader's eyes.
+    adds_up = round(round(summary.accuracy, 2) - round(summary.mean_confidence, 2), 2) == round(summary.gap, 2)
+    digits = 2 if adds_up and abs(summary.gap) >= _SMALL else 3
     accuracy, confidence = f"{summary.accuracy:.{digits}f}", f"{summary.mean_confidence:.{digits}f}"
     if summary.direction == "neither":
         finding = (
@@ -78,5 +81,6 @@ def mechanism_sentence(
     if lacking:
         parts.append(f"It lacks {lacking}; below, {feature} stands in.")
     parts.append(_correlation_clause(relation.spearman, feature))
-    parts.append("Confidence is not held fixed here, so this does not say that anything is added to it.")
+    if feature != FEATURES["confidence"].label:
+        parts.append("Confidence is not held fixed here, so this does not say that anything is added to it.")
     return " ".join(parts)

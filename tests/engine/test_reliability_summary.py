@@ -63,6 +63,8 @@ def test_reliability_sentence_carries_its_numbers():
         "Raw ECE is 0.080: this run is under-confident by 0.08 on average (accuracy 0.69, mean confidence 0.61)."
     )
     assert f"{np.sqrt(2 * 0.61 * 0.39 * 1000 / np.pi) / 1000:.3f}" in sentence
+    finer = reliability_sentence(calibration_summary(np.full(1000, 0.744), np.arange(1000) < 698))
+    assert "over-confident by 0.046 on average (accuracy 0.698, mean confidence 0.744)" in finer
     modest = reliability_sentence(calibration_summary(np.full(1000, 0.7), np.arange(1000) < 690))
     assert "neither clearly over- nor under-confident (accuracy 0.690" in modest
 
@@ -81,6 +83,8 @@ def test_mechanism_sentence_says_what_was_measured_and_what_not():
     bare = mechanism_sentence(None, relate_to_error(confidence, correct, np.ones(800)), "a norm", lacking="routing")
     assert "no routing profile" in bare
     assert "It lacks routing; below, a norm stands in. A norm cannot be ranked" in bare
+    own = mechanism_sentence(None, relate_to_error(confidence, correct, confidence), "confidence itself")
+    assert "not held fixed" not in own
     one = mechanism_sentence(
         depth_profile(np.full((800, 1), 0.5), correct, names=["only"]),
         relate_to_error(confidence, correct, correct),

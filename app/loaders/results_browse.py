@@ -1,0 +1,255 @@
+"""What Reliability and Mechanism show, computed once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.loaders.cache import load_run, run_table
+from app.selection import Selection
+from app.view import View
+from engine.benchmark import run_benchmark
+from engine.binning import Matching
+from engine.calibrators import CALIBRATORS
+from engine.calibrators.base import FEATURE
+from engine.errors import MissingData
+from engine.features import FEATURES, available_features, feature
+from engine.mechanism import (
+    DepthProfile,
+    ErrorRelation,
+    ReliabilityMap,
+    TrainingEntropy,
+    depth_profile,
+    relate_to_error,
+    reliability_map,
+    training_entropy,
+)
+from engine.metrics import reliability_table
+from engine.reliability import CalibrationSummary, calibration_summary, class_table
+from engine.types import FloatArray
+from engine.verdict import format_p
+
+ENSEMBLE = "-last5"
+_CELL = ["backbone", "dataset", "variant", "block_size"]
+
+
+@dataclass(frozen=True, eq=False)
+class Diagram:
+    """A reliability diagram before it is drawn: one row per bin, and the summary."""
+
+    table: pd.DataFrame
+    summary: CalibrationSummary
+
+
+def of_run(view: View, run_id: str) -> View:
+    """The same view of another run."""
+    return View(view.cache, view.runs, replace(view.selection, run_id=run_id, compare_id=None))
+
+
+def _diagram_of(confidence: FloatArray, correct: np.ndarray, n_bins: int, matching: Matching) -> Diagram:
+    # Equal-mass bins need a sample each; a thin slice may hold fewer than the bins asked for.
+    kept = n_bins if matching == "equal_width" else min(n_bins, confidence.size)
+    table = reliability_table(confidence, correct, n_bins=kept, matching=matching)
+    return Diagram(table, calibration_summary(confidence, correct, n_bins=n_bins))
+
+
+@st.cache_resource(max_entries=512, show_spinner=False)
+def _diagram(selection: Selection, matching: Matching, _view: View) -> Diagram:
+    return _diagram_of(_view.run.confidence, _view.run.correct, selection.protocol.n_bins, matching)
+
+
+def diagram(view: View, matching: Matching = "equal_width") -> Diagram | None:
+    """The diagram of the chosen samples; None if the slice is empty in this run."""
+    return None if view.run.n_samples == 0 else _diagram(view.selection, matching, view)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A calibrator on the held-out half, with what a reader should know about its fit."""
+
+    label: str
+    diagram: Diagram
+    n_calibration: int
+    n_evaluation: int
+    accuracy_change: float
+    note: str
+
+
+@st.cache_resource(max_entries=128, show_spinner="Fitting on the calibration half")
+def _calibrated(
+    fingerprint: str,  # noqa: ARG001  (part of the key)
+    run_id: str,
+    method: str,
+    feature_name: str,
+    n_bins: int,
+    _view: View,
+) -> Calibrated:
+    run = load_run(_view.cache, run_id, with_logits=True)
+    result = run_benchmark(run, [method], feature=feature_name, n_bootstrap=0)
+    if method in result.skipped:
+        raise MissingData("feature of that name", CALIBRATORS[method].label, "choose another feature in the sidebar")
+    label = CALIBRATORS[method].label
+    if FEATURE in CALIBRATORS[method].needs and feature_name != "r_std":
+        label = f"Kernel on confidence and {FEATURES[feature_name].label if feature_name in FEATURES else feature_name}"
+    return Calibrated(
+        label,
+        _diagram_of(result.confidence[method], result.correct[method], n_bins, "equal_width"),
+        result.n_calibration,
+        result.n_evaluation,
+        float(result.table().loc[method, "delta_accuracy"]),
+        result.fitted[method].note,
+    )
+
+
+def calibrated(view: View, method: str) -> Calibrated:
+    """A calibrator fitted on one half of the whole run, shown on the other; raises what the engine raises."""
+    selection = view.selection
+    name = selection.feature if FEATURE in CALIBRATORS[method].needs else "confidence"
+    return _calibrated(selection.fingerprint, selection.run_id, method, name, selection.protocol.n_bins, view)
+
+
+def grid_runs(view: View, scope: str) -> list[str]:
+    """Other runs to set beside this one: those of its own cell, or one single model of every other cell."""
+    runs, own = view.runs, view.row
+    cells = runs[_CELL].astype("string").fillna("").agg("|".join, axis=1)
+    same = cells == cells[own["run_id"]]
+    if scope == "cell":
+        return runs.index[same & (runs.index != own["run_id"])].tolist()
+    single = runs[~runs["suite"].str.endswith(ENSEMBLE) & ~same]
+    # The cell's run of the same seed where there is one, its first otherwise.
+    other_seed = (single["seed"] != own["seed"]).fillna(True)
+    ordered = single.assign(cell=cells, other_seed=other_seed).sort_values("other_seed", kind="stable")
+    # Imported runs all carry the same placeholder cell, so each counts for itself.
+    firsts = ordered[ordered["seed"].isna() | ~ordered.duplicated("cell")]
+    return firsts.sort_values(["dataset", "backbone", "variant"], kind="stable").index.tolist()
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _reliability_map(selection: Selection, _view: View) -> ReliabilityMap:
+    protocol = selection.protocol
+    return reliability_map(
+        _view.run.confidence,
+        _view.run.correct,
+        _view.rho,
+        n_bins=protocol.n_bins,
+        min_count=protocol.min_support,
+        quantiles=protocol.quantiles,
+    )
+
+
+def tertile_map(view: View) -> ReliabilityMap | None:
+    """Accuracy minus confidence by tertile and bin; None if the run lacks the feature."""
+    return None if view.rho is None else _reliability_map(view.selection, view)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _classes(selection: Selection, _view: View) -> pd.DataFrame:
+    run = _view.run
+    return class_table(run.confidence, run.correct, run.predictions, n_bins=selection.protocol.n_bins)
+
+
+def classes(view: View) -> pd.DataFrame | None:
+    """Calibration by predicted class; None if the run does not say what was predicted."""
+    return None if view.run.predictions is None else _classes(view.selection, view)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _class_diagram(selection: Selection, label: int, _view: View) -> Diagram:
+    n_bins = selection.protocol.n_bins
+    run = _view.run_with_logits
+    if run.logits is None or run.labels is None:
+        own = run.predictions == label
+        return _diagram_of(run.confidence[own], run.correct[own], n_bins, "equal_width")
+    return _diagram_of(run.probs[:, label], run.labels == label, n_bins, "equal_width")
+
+
+def class_diagram(view: View, label: int) -> Diagram:
+    """p_k against 1[y = k]; without logits, the samples predicted as k."""
+    return _class_diagram(view.selection, label, view)
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _depth(selection: Selection, _view: View) -> DepthProfile:  # noqa: ARG001  (part of the key)
+    run = _view.run
+    if run.n_layers == 0:
+        return depth_profile(np.column_stack(list(run.extra.values())), run.correct, names=list(run.extra))
+    layers = run_table(_view.cache, run.run_id, "layers")
+    sources = [None if pd.isna(number) else int(number) for number in layers["n_sources"]]
+    return depth_profile(run.entropies, run.correct, names=layers["name"].tolist(), n_sources=sources)
+
+
+def depth(view: View) -> DepthProfile | None:
+    """The routing profile by layer; of a run without one, its extra columns; None if there are none either."""
+    return None if view.run.n_layers == 0 and not view.run.extra else _depth(view.selection, view)
+
+
+def stand_in(view: View) -> tuple[str, FloatArray]:
+    """The chosen feature, or what replaces it in a run that lacks it: r_agg, its last extra column, its confidence."""
+    if view.rho is not None:
+        return view.selection.feature, view.rho
+    name = "r_agg" if view.run.n_layers else next(reversed(view.run.extra), "confidence")
+    return name, feature(view.run, name)
+
+
+def feature_label(name: str) -> str:
+    """How a feature is shown."""
+    return FEATURES[name].label if name in FEATURES else name
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _relation(selection: Selection, name: str, _view: View) -> ErrorRelation:  # noqa: ARG001  (part of the key)
+    run = _view.run
+    return relate_to_error(run.confidence, run.correct, feature(run, name))
+
+
+def relation(view: View, name: str) -> ErrorRelation:
+    """How a feature goes with being wrong."""
+    return _relation(view.selection, name, view)
+
+
+def correlations(view: View) -> pd.DataFrame:
+    """Every feature of this run against the error: rank correlation with interval and p, separation of wrong ones."""
+    rows = []
+    for name in available_features(view.run):
+        found = relation(view, name)
+        rank, outcomes = found.spearman, found.outcomes
+        interval = "" if rank is None or rank.low is None else f"[{rank.low:.3f}, {rank.high:.3f}]"
+        rows.append(
+            {
+                "feature": feature_label(name),
+                "spearman": None if rank is None else rank.value,
+                "interval": interval,
+                "p": "" if rank is None else format_p(rank.p_value).removeprefix("p ").removeprefix("= "),
+                "separation": outcomes.separation,
+                "mean_correct": outcomes.mean_correct,
+                "mean_wrong": outcomes.mean_wrong,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def single_model(view: View) -> str:
+    """The id of the single model behind this run: its own, unless it is an ensemble."""
+    return view.selection.run_id.removesuffix(ENSEMBLE)
+
+
+def training(view: View) -> tuple[TrainingEntropy | None, dict[int, str]]:
+    """Entropy through training of the single model behind this run, and the names of its layers."""
+    run_id = single_model(view)
+    if run_id not in view.runs.index:
+        return None, {}
+    layers = run_table(view.cache, run_id, "layers")
+    names = dict(zip(layers["layer"], layers["name"], strict=True))
+    return training_entropy(run_table(view.cache, run_id, "epochs")), names
+
+
+def ensemble_pair(view: View) -> tuple[View, View] | None:
+    """Last epoch and ensemble of this model, if the cache holds both and the slice leaves samples in both."""
+    ids = (single_model(view), single_model(view) + ENSEMBLE)
+    if not all(run_id in view.runs.index for run_id in ids):
+        return None
+    last, ensemble = (of_run(view, run_id) for run_id in ids)
+    return (last, ensemble) if last.run.n_samples and ensemble.run.n_samples else None
