@@ -1,12 +1,16 @@
-"""`python -m engine audit CACHE`: what the protocol says about every run."""
+"""`python -m engine audit CACHE`: what the protocol says about every run; `--paper`: does the paper add up?"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 
 import pandas as pd
 
+from engine.claims import OUTCOMES, ClaimResult, as_frame
+from engine.claims import audit as audit_paper
+from engine.errors import InvalidInput
 from engine.store import open_cache
 from engine.sweep import by_cell, diagnose, multiplicity
 from engine.verdict import format_p
@@ -27,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("cache", nargs="?", help="cache file (default: data/routing.duckdb, or ROUTECAL_CACHE)")
     parser.add_argument("--feature", default="r_agg", help="feature or extra column to test (default: r_agg)")
     parser.add_argument("--alpha", type=float, default=0.05, help="level of the tests (default: 0.05)")
+    parser.add_argument("--paper", action="store_true", help="audit the paper's published numbers instead of a cache")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="all columns as JSON records")
     output.add_argument("--csv", action="store_true", help="all columns as CSV")
@@ -38,6 +43,8 @@ def _progress(share: float, text: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.paper:
+        return _run_paper(arguments)
     progress = _progress if sys.stderr.isatty() else None
     with open_cache(arguments.cache) as cache:
         rows = diagnose(cache, feature_name=arguments.feature, alpha=arguments.alpha, progress=progress)
@@ -50,6 +57,37 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_table(rows, arguments.alpha)
     return 0
+
+
+def _run_paper(arguments: argparse.Namespace) -> int:
+    if arguments.cache is not None:
+        raise InvalidInput("cache", "no cache file together with --paper", repr(arguments.cache))
+    results = audit_paper()
+    if arguments.json:
+        print(as_frame(results).to_json(orient="records", indent=2, force_ascii=False))
+    elif arguments.csv:
+        print(as_frame(results).to_csv(index=False), end="")
+    elif arguments.latex:
+        shown = as_frame(results)[["where", "claim", "stated", "recomputed", "outcome"]]
+        print(shown.to_latex(index=False, escape=True))
+    else:
+        _print_claims(results)
+    return 0
+
+
+def _print_claims(results: list[ClaimResult]) -> None:
+    wrapper = textwrap.TextWrapper(width=118, subsequent_indent=" " * 14, break_on_hyphens=False)
+    topic = None
+    for result in results:
+        if result.topic != topic:
+            print(result.topic if topic is None else f"\n{result.topic}")
+            topic = result.topic
+        print(wrapper.fill(f"{result.outcome:<13} {result.claim} [{result.where}]"))
+        if result.outcome != "agrees":
+            found = f"; recomputed: {result.recomputed}" if result.recomputed else ""
+            print(wrapper.fill(f"{'':<13} stated: {result.stated}{found} ({result.how})"))
+    counts = ", ".join(f"{sum(result.outcome == name for result in results)} {name}" for name in OUTCOMES)
+    print(f"\n{len(results)} claims: {counts}")
 
 
 def _printed(rows: pd.DataFrame) -> pd.DataFrame:
