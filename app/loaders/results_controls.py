@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pandas as pd
-import streamlit as st
 
+from app.loaders.memo import remember
 from app.loaders.results import samples
-from app.selection import Selection
 from app.view import View
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, planted_outcome, power_curve
 from engine.gaps import TESTS, PermutationResult, StratifiedResult, permutation_test, trend_test
@@ -16,46 +15,43 @@ from engine.types import Progress
 SUPPORTS = (1, 5, 20)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _alarms(selection: Selection, n_replicates: int, _view: View, _progress: Progress) -> FalseAlarms:
-    protocol = selection.protocol
-    return false_alarm_rate(
-        *samples(_view),
-        n_replicates=n_replicates,
-        min_support=protocol.min_support,
-        quantiles=protocol.quantiles,
-        progress=_progress,
-    )
-
-
-@st.cache_resource(max_entries=128, show_spinner=False)
-def _power(
-    selection: Selection, n_replicates: int, tests: tuple[str, ...], min_support: int, _view: View, _progress: Progress
-) -> PowerCurve:
-    return power_curve(
-        *samples(_view),
-        tests=tests,
-        n_replicates=n_replicates,
-        min_support=min_support,
-        quantiles=selection.protocol.quantiles,
-        progress=_progress,
-    )
-
-
 def alarms(view: View, n_replicates: int, progress: Progress) -> FalseAlarms:
     """False-alarm rate of every test in the confidence-only world of this run."""
-    return _alarms(view.selection, n_replicates, view, progress)
+    protocol = view.selection.protocol
+    return remember(
+        ("alarms", view.selection, n_replicates),
+        lambda: false_alarm_rate(
+            *samples(view),
+            n_replicates=n_replicates,
+            min_support=protocol.min_support,
+            quantiles=protocol.quantiles,
+            progress=progress,
+        ),
+    )
+
+
+def _power(view: View, n_replicates: int, tests: tuple[str, ...], min_support: int, progress: Progress) -> PowerCurve:
+    return remember(
+        ("power", view.selection, n_replicates, tests, min_support),
+        lambda: power_curve(
+            *samples(view),
+            tests=tests,
+            n_replicates=n_replicates,
+            min_support=min_support,
+            quantiles=view.selection.protocol.quantiles,
+            progress=progress,
+        ),
+    )
 
 
 def power(view: View, n_replicates: int, progress: Progress) -> PowerCurve:
     """Power of every test on this run."""
-    support = view.selection.protocol.min_support
-    return _power(view.selection, n_replicates, tuple(TESTS), support, view, progress)
+    return _power(view, n_replicates, tuple(TESTS), view.selection.protocol.min_support, progress)
 
 
 def power_by_support(view: View, n_replicates: int, progress: Progress) -> dict[int, PowerCurve]:
     """Power of the paper's test under several minimum supports."""
-    return {support: _power(view.selection, n_replicates, ("paper",), support, view, progress) for support in SUPPORTS}
+    return {support: _power(view, n_replicates, ("paper",), support, progress) for support in SUPPORTS}
 
 
 def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, StratifiedResult]:
