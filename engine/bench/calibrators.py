@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
 
 import numpy as np
+from scipy.special import softmax
 
 from engine.bench.data import predictions
+from engine.bench.peers import probmetrics_calibrators
 from engine.bench.runner import Case, Work, installed
 from engine.calibrators import CALIBRATORS
 from engine.types import FloatArray, IntArray
@@ -51,10 +57,9 @@ def _temperature_peers(logits: FloatArray, probabilities: FloatArray, labels: In
 
 
 def _probmetrics(name: str, probabilities: FloatArray, labels: IntArray, **settings: str) -> dict[str, Work]:
-    """A probmetrics calibrator; the package needs numba to import its calibrators."""
-    if not installed("probmetrics", "numba"):
+    calibrators = probmetrics_calibrators()
+    if calibrators is None:
         return {}
-    from probmetrics import calibrators
 
     def work() -> object:
         method = getattr(calibrators, name)(**settings)
@@ -69,17 +74,8 @@ def _ensemble_peers(logits: FloatArray, probabilities: FloatArray, labels: IntAr
 
 
 def _vector_peers(logits: FloatArray, probabilities: FloatArray, labels: IntArray) -> dict[str, Work]:  # noqa: ARG001
-    peers = _probmetrics("VectorScalingCalibrator", probabilities, labels)
-    if installed("netcal"):
-        from netcal.scaling import LogisticCalibration
-
-        def netcal() -> object:
-            method = LogisticCalibration()
-            method.fit(probabilities[:HALF], labels[:HALF])
-            return method.transform(probabilities[HALF:])
-
-        peers["netcal LogisticCalibration"] = netcal
-    return peers
+    # netcal's LogisticCalibration is close in spirit but takes minutes at this size.
+    return _probmetrics("VectorScalingCalibrator", probabilities, labels)
 
 
 def _classwise_peers(logits: FloatArray, probabilities: FloatArray, labels: IntArray) -> dict[str, Work]:  # noqa: ARG001
@@ -101,26 +97,39 @@ def _classwise_peers(logits: FloatArray, probabilities: FloatArray, labels: IntA
     return {"scikit-learn, class by class": by_class}
 
 
-def _top_label(probabilities: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray, FloatArray]:
-    confidence = probabilities.max(axis=1)
-    correct = (probabilities.argmax(axis=1) == labels).astype(np.int64)
-    return confidence[:HALF], correct[:HALF], confidence[HALF:]
+class _TopLabel(Protocol):
+    """A peer's calibrator of one confidence."""
+
+    def fit(self, x: FloatArray, y: IntArray) -> object: ...
 
 
-def _netcal_binning(name: str) -> Peers:
+def _from_logits(
+    make: Callable[[], _TopLabel], apply: str, logits: FloatArray, labels: IntArray
+) -> Callable[[], FloatArray]:
+    """A top-label peer carried to the same end as ours: from logits to the probabilities of all classes."""
+
+    def work() -> FloatArray:
+        probabilities = softmax(logits, axis=1)
+        confidence, top = probabilities.max(axis=1), probabilities.argmax(axis=1)
+        method = make()
+        with contextlib.redirect_stderr(io.StringIO()):  # netcal draws a progress bar
+            method.fit(confidence[:HALF], (top == labels).astype(np.int64)[:HALF])
+            target = np.asarray(getattr(method, apply)(confidence[HALF:]), dtype=np.float64)
+        result = probabilities[HALF:] * ((1 - target) / np.maximum(1 - confidence[HALF:], 1e-300))[:, np.newaxis]
+        result[np.arange(HALF), top[HALF:]] = target
+        return result
+
+    return work
+
+
+def _netcal_binning(name: str, **settings: int) -> Peers:
     def peers(logits: FloatArray, probabilities: FloatArray, labels: IntArray) -> dict[str, Work]:  # noqa: ARG001
         if not installed("netcal"):
             return {}
         from netcal import binning
 
-        confidence, correct, query = _top_label(probabilities, labels)
-
-        def work() -> object:
-            method = getattr(binning, name)(**({"bins": 15} if name == "HistogramBinning" else {}))
-            method.fit(confidence, correct)
-            return method.transform(query)
-
-        return {f"netcal {name}, top label": work}
+        make = partial(getattr(binning, name), **settings)
+        return {f"netcal {name}": _from_logits(make, "transform", logits, labels)}
 
     return peers
 
@@ -130,10 +139,8 @@ def _isotonic_peers(logits: FloatArray, probabilities: FloatArray, labels: IntAr
     if installed("sklearn"):
         from sklearn.isotonic import IsotonicRegression
 
-        confidence, correct, query = _top_label(probabilities, labels)
-        peers["scikit-learn, top label"] = lambda: (
-            IsotonicRegression(out_of_bounds="clip").fit(confidence, correct).predict(query)
-        )
+        make = partial(IsotonicRegression, out_of_bounds="clip")
+        peers["scikit-learn"] = _from_logits(make, "predict", logits, labels)
     return peers
 
 
@@ -150,7 +157,7 @@ PARAMETRIC: dict[str, Peers | None] = {
 
 CASES: tuple[Case, ...] = (
     *(_case(name, n_classes, peers, repeats=5) for n_classes in (10, 100) for name, peers in PARAMETRIC.items()),
-    _case("hb", 10, _netcal_binning("HistogramBinning")),
+    _case("hb", 10, _netcal_binning("HistogramBinning", bins=15)),
     _case("bbq", 10, _netcal_binning("BBQ")),
     _case("isotonic", 10, _isotonic_peers),
     *(_case(name, 10) for name in ("nw_conf", "nw_conf_entropy", "nw_conf_routing")),

@@ -69,8 +69,11 @@ def _beside_dense() -> tuple[Work, Mapping[str, Work]]:
 def _surface() -> tuple[Work, Mapping[str, Work]]:
     cal, target, _, bandwidth = _regression_data()
     grid = tuple(np.linspace(column.min(), column.max(), 128) for column in cal.T)
-    quick = lambda: nw_surface(cal, target, bandwidth, (grid[0], grid[1]), exact=False)  # noqa: E731
-    return quick, {"exact surface": lambda: nw_surface(cal, target, bandwidth, (grid[0], grid[1]))}
+
+    def work(exact: bool) -> Work:
+        return lambda: nw_surface(cal, target, bandwidth, (grid[0], grid[1]), exact=exact)
+
+    return work(exact=False), {"exact surface": work(exact=True)}
 
 
 def _update(multiplier: float) -> Callable[[], tuple[Work, Mapping[str, Work]]]:

@@ -66,7 +66,7 @@ def minimise_nll(
         everyone = members.size == gaps.shape[0]
         own = groups if everyone else groups[members]
         distance = gaps if everyone else gaps[members]
-        mean, variance = _moments(distance, np.exp(position)[own])
+        mean, variance = _moments(distance, np.exp(position)[own] if n_groups > 1 else np.exp(position))
         # The slope and curvature of the loss in beta, group by group; groups already done divide by one.
         safe = np.where(searching, counts, 1)
         slope = at_label - np.bincount(own, mean, n_groups) / safe
@@ -89,7 +89,11 @@ def minimise_nll(
 
 
 def _moments(gaps: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Per-sample mean and variance of d under softmax(-beta d), a block of rows at a time to stay in cache."""
+    """Per-sample mean and variance of d under softmax(-beta d), a block of rows at a time to stay in cache.
+
+    beta is (n,), or (1,) for all samples alike. Row sums are products with ones: for short rows they take a third of
+    the time of a reduction.
+    """
     n, n_classes = gaps.shape
     total, mean, square = np.empty(n), np.empty(n), np.empty(n)
     rows = max(1, _VALUES_PER_BLOCK // n_classes)
@@ -98,12 +102,13 @@ def _moments(gaps: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray
     for begin in range(0, n, rows):
         block = slice(begin, min(begin + rows, n))
         distance = gaps[block]
-        weights = np.multiply(distance, -beta[block, np.newaxis], out=scratch[: distance.shape[0]])
+        factor = -beta[block, np.newaxis] if beta.size > 1 else -beta
+        weights = np.multiply(distance, factor, out=scratch[: distance.shape[0]])
         np.exp(weights, out=weights)
-        np.dot(weights, ones, out=total[block])
-        weights *= distance
-        np.dot(weights, ones, out=mean[block])
-        np.einsum("ij,ij->i", weights, distance, out=square[block])
+        for sums in (total, mean, square):
+            np.dot(weights, ones, out=sums[block])
+            if sums is not square:
+                weights *= distance
     mean /= total
     square /= total
     return mean, square - mean * mean

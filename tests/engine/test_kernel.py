@@ -354,3 +354,11 @@ def test_cross_validation_needs_enough_samples():
     x, logits, labels = calibration_set(2, 9)
     with pytest.raises(InvalidInput, match="at least 10 samples"):
         cv_nll_bandwidth(x, logits, labels)
+
+
+def test_solver_agrees_with_bisection():
+    from engine.bench.kernel import bisect_temperature
+
+    rng = np.random.default_rng(9)
+    logits, target = 3 * rng.normal(size=(200, 12)), rng.uniform(0.1, 0.99, 200)
+    assert solve_temperature(logits, target).temperature == pytest.approx(bisect_temperature(logits, target), rel=1e-9)

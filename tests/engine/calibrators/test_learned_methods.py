@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import check_grad
 
 from engine import metrics
+from engine.bench.peers import probmetrics_calibrators
 from engine.calibrators import CALIBRATORS, Samples
 from engine.calibrators import margin_entropy as margin_entropy_module
 from engine.calibrators.parametric import Network, ParametricTemperatureScaling, sorted_logits
@@ -48,12 +49,11 @@ def test_vector_scaling_stops_at_the_optimum(network):
 
 
 def test_vector_scaling_matches_probmetrics(network):
-    pytest.importorskip("numba")
-    logistic = pytest.importorskip("probmetrics.calibrators.logistic")
+    pytest.importorskip("probmetrics")
     data = network(3000, 10, seed=32, temperature=1.6)
     # the peer works on log-probabilities, so it is given logits that are log-probabilities already
     log_probabilities = np.log(CALIBRATORS["none"]().fit(data.logits, data.labels).predict_proba(data.logits))
-    peer = logistic.VectorScalingCalibrator()
+    peer = probmetrics_calibrators().VectorScalingCalibrator()
     peer.fit(np.exp(log_probabilities), data.labels)
     theirs = metrics.nll(np.asarray(peer.predict_proba(np.exp(log_probabilities)), dtype=np.float64), data.labels)
     fitted = CALIBRATORS["vs"]().fit(log_probabilities, data.labels)

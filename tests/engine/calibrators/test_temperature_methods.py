@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from engine import metrics
+from engine.bench.peers import probmetrics_calibrators
 from engine.calibrators import CALIBRATORS
 from engine.calibrators.soft_binned import soft_binned_ece_squared
 
@@ -60,8 +61,8 @@ def test_temperature_scaling_matches_scikit_learn(network):
 
 @pytest.mark.parametrize(("name", "peer_name"), [("ts", "TemperatureScalingCalibrator"), ("ets", "ETSCalibrator")])
 def test_matches_probmetrics(name, peer_name, network):
-    pytest.importorskip("numba")
-    calibrators = pytest.importorskip("probmetrics.calibrators.temperature_scaling")
+    pytest.importorskip("probmetrics")
+    calibrators = probmetrics_calibrators()
     data = network(4000, 10, seed=23, temperature=1.7)
     raw = CALIBRATORS["none"]().fit(data.logits, data.labels).predict_proba(data.logits)
     peer = getattr(calibrators, peer_name)(**({"loss": "ce"} if name == "ets" else {}))

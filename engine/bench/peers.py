@@ -1,0 +1,35 @@
+"""Peers that need a hand to be imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from engine.bench.runner import installed
+
+
+def probmetrics_calibrators() -> ModuleType | None:
+    """`probmetrics.calibrators`, or None if the package is missing.
+
+    The package asks for numba on import, for solvers that the methods compared here do not use. Without numba a
+    stand-in serves for the length of the import, whose compiler leaves functions as they are.
+    """
+    if not installed("probmetrics"):
+        return None
+    stand_in = None if installed("numba") else ModuleType("numba")
+    if stand_in is not None:
+        stand_in.njit = _leave_alone  # type: ignore[attr-defined]
+        sys.modules["numba"] = stand_in
+    try:
+        from probmetrics import calibrators
+    finally:
+        if stand_in is not None:
+            del sys.modules["numba"]
+    module: ModuleType = calibrators
+    return module
+
+
+def _leave_alone(**_settings: bool) -> Callable[[Any], Any]:
+    return lambda function: function
