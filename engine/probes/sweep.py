@@ -1,0 +1,161 @@
+"""The probe audit over every run of a cache: pooled R^2, contrasts by substrate, and where confidence alone wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from engine.probes.auditing import MINIMUM_SAMPLES, audit
+from engine.probes.result import CONTRASTS, PROBES, ProbeResult
+from engine.sweep import CELL
+from engine.types import Progress
+
+if TYPE_CHECKING:
+    from engine.store import Cache
+
+RUN_COLUMNS = ["run_id", *CELL, "seed", "n_layers"]
+INPUTS = {
+    "conf_lin": "c",
+    "conf_mlp": "c",
+    "full_lin": "(c, H)",
+    "shuf_full_mlp": "(c, H shuffled)",
+    "full_mlp": "(c, H)",
+}
+"""What each probe is given, in the order of the paper's table."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeSweep:
+    """Tidy frames of an audit over many runs. A std is over runs, with ddof 0.
+
+    Attributes
+    ----------
+    probes : one row per run and probe: mean and std of the held-out R^2 over initialisations.
+    contrasts : one row per run and contrast: estimate, t interval over initialisations (low, high), and for the
+        routing-specific one the permutation p.
+    pooled : one row per probe: mean and std over the runs that have a profile and a defined R^2.
+    groups : one row per substrate (backbone, data set, variant, ...) and contrast: mean and std over its runs.
+    notes : one row per remark about a run.
+    """
+
+    probes: pd.DataFrame
+    contrasts: pd.DataFrame
+    pooled: pd.DataFrame
+    groups: pd.DataFrame
+    notes: pd.DataFrame
+
+    @property
+    def n_groups(self) -> int:
+        """Substrates in which the full-profile and the confidence-only network could be compared."""
+        return int((self.groups["contrast"] == "capacity_matched").sum())
+
+    @property
+    def confidence_wins(self) -> int:
+        """Substrates in which the confidence-only network has the higher mean R^2 of the two."""
+        matched = self.groups[self.groups["contrast"] == "capacity_matched"]
+        return int((matched["mean"] < 0).sum())
+
+
+def audit_sweep(
+    cache: Cache,
+    *,
+    hidden: int = 16,
+    epochs: int = 200,
+    lr: float = 1e-2,
+    weight_decay: float = 1e-4,
+    n_inits: int = 5,
+    seed: int = 42,
+    n_shuffles: int = 20,
+    progress: Progress | None = None,
+) -> ProbeSweep:
+    """`engine.probes.audit` for every run, then pooled. Runs without a profile get their confidence probes only."""
+    probe_rows: list[dict[str, Any]] = []
+    contrast_rows: list[dict[str, Any]] = []
+    note_rows: list[dict[str, Any]] = []
+    runs = cache.runs()
+    for position, run_id in enumerate(runs["run_id"]):
+
+        def within_run(fraction: float, text: str, position: int = position, run_id: str = run_id) -> None:
+            if progress is not None:
+                progress((position + fraction) / len(runs), f"{run_id}: {text}")
+
+        run = cache.load(run_id, with_logits=False)
+        if run.n_samples < MINIMUM_SAMPLES:
+            text = f"{run.n_samples} samples; an audit needs {MINIMUM_SAMPLES}"
+            note_rows.append({"run_id": run_id, "code": "too_few_samples", "note": text})
+            within_run(1.0, text)
+            continue
+        result = audit(
+            run.confidence, run.entropies, run.correct, hidden=hidden, epochs=epochs, lr=lr, weight_decay=weight_decay,
+            n_inits=n_inits, seed=seed, n_shuffles=n_shuffles, progress=within_run,
+        )  # fmt: skip
+        probe_rows += [
+            {"run_id": run_id, "probe": probe, "r2_mean": result.mean[probe], "r2_std": result.std[probe]}
+            for probe in PROBES
+            if probe in result.r2
+        ]
+        contrast_rows += [{"run_id": run_id, **row} for row in _contrast_rows(result)]
+        note_rows += [{"run_id": run_id, "code": note.code, "note": note.text} for note in result.notes]
+    probes = _with_identity(runs, probe_rows, ["probe"], ["r2_mean", "r2_std"])
+    contrasts = _with_identity(runs, contrast_rows, ["contrast"], ["estimate", "low", "high", "p_value"])
+    return ProbeSweep(
+        probes=probes,
+        contrasts=contrasts,
+        pooled=_summary(probes[probes["n_layers"] > 0], ["probe"], "r2_mean", PROBES),
+        groups=_summary(contrasts, [*CELL, "contrast"], "estimate", tuple(CONTRASTS)),
+        notes=pd.DataFrame(note_rows, columns=["run_id", "code", "note"]),
+    )
+
+
+def _with_identity(runs: pd.DataFrame, rows: list[dict[str, Any]], names: list[str], values: list[str]) -> pd.DataFrame:
+    """Rows by run, preceded by what the run is; values are floats, missing where there is none."""
+    frame = pd.DataFrame(rows, columns=["run_id", *names, *values])
+    typed = frame.astype(dict.fromkeys(["run_id", *names], str) | dict.fromkeys(values, float))
+    return runs[RUN_COLUMNS].merge(typed, on="run_id", how="inner")
+
+
+def _contrast_rows(result: ProbeResult) -> list[dict[str, Any]]:
+    rows = []
+    for name, contrast in result.contrasts.items():
+        low, high = contrast.interval or (None, None)
+        row: dict[str, Any] = {"contrast": name, "estimate": contrast.estimate, "low": low, "high": high}
+        if name == "routing_specific" and result.reference is not None:
+            row["p_value"] = result.reference.p_value
+        rows.append(row)
+    return rows
+
+
+def _summary(rows: pd.DataFrame, keys: list[str], value: str, order: Sequence[str]) -> pd.DataFrame:
+    """Mean, std (ddof 0) and number of runs by `keys`, the last of which is listed in a given order."""
+    named = rows[rows[value].notna()].astype({value: float})
+    named = named.assign(**{keys[-1]: pd.Categorical(named[keys[-1]], categories=list(order), ordered=True)})
+    groups = named.groupby(keys, dropna=False, sort=True, observed=True)[value]
+    table = pd.concat(
+        [groups.mean().rename("mean"), groups.std(ddof=0).rename("std"), groups.size().rename("n_runs")], axis=1
+    ).reset_index()
+    return table.astype({keys[-1]: str})
+
+
+def probe_tables(sweep: ProbeSweep) -> dict[str, pd.DataFrame]:
+    """The sweep in the shape of the paper's tables, keyed by their labels, and the contrasts by substrate.
+
+    tab:probe-sanity: one row per probe. tab:routing-probe: one row per run, with the naive uplift. probe-contrasts: one
+    row per substrate and contrast.
+    """
+    sanity = sweep.pooled.set_index("probe").reindex([probe for probe in INPUTS if probe in set(sweep.pooled["probe"])])
+    sanity = sanity.rename(columns={"mean": "r2_mean", "std": "r2_std"}).reset_index()
+    sanity.insert(1, "input", sanity["probe"].map(INPUTS))
+
+    with_profile = sweep.probes[sweep.probes["n_layers"] > 0]
+    naive = ["conf_lin", "full_lin", "full_mlp"]
+    wide = with_profile.pivot_table(index="run_id", columns="probe", values="r2_mean").reindex(columns=naive)
+    wide["uplift"] = wide["full_mlp"] - wide["conf_lin"]
+    identity = with_profile[RUN_COLUMNS].drop_duplicates("run_id")
+    return {
+        "tab:probe-sanity": sanity,
+        "tab:routing-probe": identity.merge(wide.reset_index(), on="run_id", how="left"),
+        "probe-contrasts": sweep.groups,
+    }
