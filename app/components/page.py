@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.components import sidebar
 from app.export import Item, page_html
-from app.loaders.cache import current_cache, runs
+from app.loaders.cache import available_caches, current_cache, runs
 from app.plots.theme import Theme
 from app.registry import page_for
 from app.view import View
@@ -141,7 +141,7 @@ def open_page(name: str) -> Page:
     """Title, sidebar and data of a page; an unreadable or empty cache ends the script with what to do about it."""
     st.title(page_for(name).question)
     try:
-        cache = current_cache()
+        cache = current_cache(sidebar.choose_cache(available_caches()))
         table = runs(cache)
     except CacheError as error:
         st.error(f"The cache cannot be read. {error}")

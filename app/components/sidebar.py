@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -76,6 +77,15 @@ def _choose_protocol() -> Protocol:
     )  # fmt: skip
     quantiles = TERTILE_QUANTILES if cut == 0.33 else (float(cut), 1 - float(cut))
     return Protocol(int(n_bins), int(support), quantiles, population)
+
+
+def choose_cache(paths: Sequence[Path]) -> Path:
+    """Which cache, where there is more than one; the published one is the default."""
+    if len(paths) == 1:
+        return paths[0]
+    by_name = {path.name: path for path in paths}
+    with st.sidebar:
+        return by_name[_choose("Cache", list(by_name), "cache")]
 
 
 def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:

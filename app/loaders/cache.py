@@ -26,9 +26,15 @@ def _open(path: str, modified: int, inode: int) -> Cache:  # noqa: ARG001  (part
     return open_cache(path)
 
 
-def current_cache() -> Cache:
-    """The published cache; a newly published one is picked up by itself."""
-    return _open(*_identity(default_cache_path()))
+def available_caches() -> list[Path]:
+    """The published cache, then the other caches beside it."""
+    default = default_cache_path()
+    return [default, *sorted(path for path in default.parent.glob("*.duckdb") if path != default)]
+
+
+def current_cache(path: Path) -> Cache:
+    """An open cache; a newly published one is picked up by itself."""
+    return _open(*_identity(path))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -1,7 +1,7 @@
 """A memory for long computations that report progress.
 
-Streamlit's own caches replay what was drawn while a function ran, so a function that they hold must not draw: a progress
-bar of one viewer would be replayed to another. This one only remembers results.
+Streamlit's own caches replay what was drawn while a function ran, so a function that they hold must not draw: the
+progress bar of one viewer would be replayed to another. This one only remembers results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CAPACITY = 128
 
 
 class Memo:
-    """The last results by key, least recently used forgotten first; two viewers never compute the same thing at once."""
+    """The last results by key, least recently used forgotten first; two viewers never compute one thing twice."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
         self._capacity = capacity

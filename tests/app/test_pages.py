@@ -79,6 +79,15 @@ def test_a_new_cache_is_picked_up(cache_of_kinds: Path, tmp_path: Path, monkeypa
     assert app.caption[0].value != before
 
 
+def test_a_second_cache_can_be_chosen(cache_of_kinds: Path, empty_cache: Path, tmp_path: Path, monkeypatch):
+    shutil.copy(cache_of_kinds, tmp_path / "a.duckdb")
+    shutil.copy(empty_cache, tmp_path / "b.duckdb")
+    assert "cache_builder sweep" in open_app(tmp_path / "a.duckdb", monkeypatch, "gap", cache="b.duckdb").info[0].value
+    app = open_app(tmp_path / "a.duckdb", monkeypatch, "gap")
+    assert app.selectbox(key="cache").options == ["a.duckdb", "b.duckdb"]
+    assert not app.info
+
+
 def test_invalid_parameters_fall_back_and_the_settings_in_force_are_printed(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "gap", bins="9999", feature="<b>nonsense</b>", band="3_7", run="nobody")
     assert not app.exception
