@@ -23,8 +23,8 @@ RUNS = {
 }
 
 
-def open_app(cache: Path, monkeypatch, page: str, **query: str | list[str]) -> AppTest:
-    monkeypatch.setenv("ROUTECAL_CACHE", str(cache))
+def open_app(cache_path: Path, monkeypatch, page: str, **query: str | list[str]) -> AppTest:
+    monkeypatch.setenv("ROUTECAL_CACHE", str(cache_path))
     app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
     for name, value in query.items():
         app.query_params[name] = value
