@@ -58,11 +58,12 @@ def underline(cell: str) -> str:
     return rf"$\underline{{{cell[1:-1]}}}$"
 
 
-def mark_best(cells: Sequence[str], values: Sequence[float], *, lower_is_better: bool = True) -> list[str]:
-    """The column with its best value in bold and its second-best underlined; equal values share their mark."""
-    competing = sorted({v for v in values if math.isfinite(v)}, reverse=not lower_is_better)
+def mark_best(cells: Sequence[str], values: Sequence[float], digits: int, *, lower_is_better: bool = True) -> list[str]:
+    """The column with its best value in bold and its second-best underlined; values printed alike share their mark."""
+    shown = [round(value, digits) if math.isfinite(value) else math.nan for value in values]
+    competing = sorted({value for value in shown if math.isfinite(value)}, reverse=not lower_is_better)
     marks = dict(zip(competing, (bold, underline), strict=False))
-    return [marks[value](cell) if value in marks else cell for cell, value in zip(cells, values, strict=True)]
+    return [marks[value](cell) if value in marks else cell for cell, value in zip(cells, shown, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,12 @@ def rank_one_counts(scores: pd.DataFrame, trial: str, metric: str = "ece") -> pd
     if metric not in METRICS or METRICS[metric].lower_is_better is None:
         raise InvalidInput("metric", "a metric with a better end", repr(metric))
     kept = scores[(scores["metric"] == metric) & (scores["method"] != REFERENCE)].dropna(subset=["value"])
-    ranks = kept.groupby(trial)["value"].rank(method="min", ascending=bool(METRICS[metric].lower_is_better))
+    # Methods that agree to rounding (TS and ETS often do) share their rank.
+    ranks = (
+        kept.assign(value=kept["value"].round(12))
+        .groupby(trial)["value"]
+        .rank(method="min", ascending=bool(METRICS[metric].lower_is_better))
+    )
     ranked = kept.assign(rank=ranks, first=ranks == 1)
     table = ranked.groupby("method", sort=False).agg(
         n_first=("first", "sum"),

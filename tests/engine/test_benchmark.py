@@ -333,7 +333,7 @@ def test_rank_one_counts_by_hand():
     scores = pd.DataFrame(
         [
             (split_, method, "ece", number)
-            for split_, numbers in enumerate([(0.0, 0.2, 0.1), (0.0, 0.1, 0.1), (0.0, 0.3, 0.4)])
+            for split_, numbers in enumerate([(0.0, 0.2, 0.1), (0.0, 0.1, 0.1 + 1e-15), (0.0, 0.3, 0.4)])
             for method, number in zip(("none", "ts", "hb"), numbers, strict=True)
         ],
         columns=["split", "method", "metric", "value"],

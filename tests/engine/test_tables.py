@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -50,9 +51,9 @@ def test_spread_is_small_type():
 
 def test_best_and_second_best_are_marked():
     cells = ["$3$", "$1$", "$2$", "$1$", "--"]
-    marked = latex.mark_best(cells, [3.0, 1.0, 2.0, 1.0, math.nan])
+    marked = latex.mark_best(cells, [3.0, 1.0, 2.0, 1.0 + 1e-9, math.nan], 4)
     assert marked == ["$3$", r"$\mathbf{1}$", r"$\underline{2}$", r"$\mathbf{1}$", "--"]
-    assert latex.mark_best(cells, [3.0, 1.0, 2.0, 1.0, math.nan], lower_is_better=False)[0] == r"$\mathbf{3}$"
+    assert latex.mark_best(cells, [3.0, 1.0, 2.0, 1.0, math.nan], 4, lower_is_better=False)[0] == r"$\mathbf{3}$"
 
 
 def test_table_has_booktabs_rules_and_turns_long():
@@ -120,7 +121,7 @@ def test_main_table_by_hand():
     assert row["ece_std"] == pytest.approx(0.1)  # ddof 0
     assert row["n"] == 2
     assert r"\label{tab:calibration_block_ar}" in main_table.latex
-    assert r"Block-AR (b = 2), swin\_tiny / cifar10; 2 seeds" in main_table.latex
+    assert r"Block-AR (b = 2), swin\_tiny / cifar10, suite s; 2 seeds" in main_table.latex
     line = next(line for line in main_table.latex.splitlines() if line.startswith("Temperature scaling"))
     assert line.startswith(r"Temperature scaling & $\mathbf{0.2000\,{\scriptstyle\pm 0.1000}}$ &")
     # NLL and Brier without spread, accuracy change in per cent: -40 and -20
@@ -141,6 +142,16 @@ def test_raw_table_takes_the_accuracy_of_all_samples():
     raw = table("seed-variance-raw", hand_made())
     assert raw.frame["accuracy_mean"].item() == pytest.approx(0.85)
     assert raw.frame["ece_mean"].item() == pytest.approx(0.5)
+
+
+def test_one_seed_has_no_spread():
+    material = hand_made()
+    alone = dataclasses.replace(
+        material, scores=material.scores[material.scores["run_id"] == "a"], runs=material.runs[:1]
+    )
+    main_table = table("calibration_block_ar", alone)
+    assert r"\pm" not in main_table.latex.split(r"\midrule", 1)[1]
+    assert "; 1 seed}" in main_table.latex
 
 
 def test_intervals_of_each_run():

@@ -54,19 +54,24 @@ class Column:
         arrow = {True: r" $\downarrow$", False: r" $\uparrow$", None: ""}[METRICS[self.metric].lower_is_better]
         return latex.escape(METRICS[self.metric].label) + unit + arrow
 
-    def cell(self, mean: float, std: float) -> str:
-        digits = METRICS[self.metric].digits if self.digits is None else self.digits
+    @property
+    def shown_digits(self) -> int:
+        return METRICS[self.metric].digits if self.digits is None else self.digits
+
+    def cell(self, mean: float, std: float, n_seeds: int) -> str:
+        """The number as printed; one seed has no spread."""
+        digits = self.shown_digits
         signed = self.metric.startswith("delta_")
-        if self.spread:
+        if self.spread and n_seeds > 1:
             return latex.plus_minus(self.scale * mean, self.scale * std, digits, signed=signed)
         return latex.number(self.scale * mean, digits, signed=signed)
 
 
 def cell_title(cell: dict[str, object]) -> str:
-    """Such as `Block-AR (b = 2), swin_tiny / cifar10`."""
+    """Such as `Block-AR (b = 2), swin_tiny / cifar10, suite paper`."""
     variant = VARIANT_LABELS.get(str(cell["variant"]), str(cell["variant"]))
     size = "" if pd.isna(cell["block_size"]) else f" (b = {cell['block_size']})"  # type: ignore[call-overload]
-    return f"{variant}{size}, {cell['backbone']} / {cell['dataset']}"
+    return f"{variant}{size}, {cell['backbone']} / {cell['dataset']}, suite {cell['suite']}"
 
 
 def split_cells(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -89,18 +94,18 @@ def method_table(
     for title, rows in split_cells(kept):
         table = rows.set_index(["method", "metric"])
         order = [method for method in methods if method in set(rows["method"])]
+        n_seeds = int(rows["n"].max())
         printed = []
         for column in columns:
             means = [float(table["mean"].get((method, column.metric), np.nan)) for method in order]
             stds = [float(table["std"].get((method, column.metric), np.nan)) for method in order]
-            texts = [column.cell(mean, std) for mean, std in zip(means, stds, strict=True)]
+            texts = [column.cell(mean, std, n_seeds) for mean, std in zip(means, stds, strict=True)]
             lower = METRICS[column.metric].lower_is_better
             if lower is not None:
                 competing = [np.nan if m == REFERENCE else mean for m, mean in zip(order, means, strict=True)]
-                texts = latex.mark_best(texts, competing, lower_is_better=lower)
+                texts = latex.mark_best(texts, competing, column.shown_digits, lower_is_better=lower)
             printed.append(texts)
         labels = [latex.escape(CALIBRATORS[method].label) for method in order]
-        n_seeds = int(rows["n"].max())
         blocks.append(
             latex.Block(
                 f"{title}; {n_seeds} seed{'s' if n_seeds > 1 else ''}", tuple(zip(labels, *printed, strict=True))

@@ -82,8 +82,9 @@ def raw_table(material: Material) -> Table:
     for title, values in split_cells(cells):
         means = dict(zip(values["metric"], values["mean"], strict=True))
         stds = dict(zip(values["metric"], values["std"], strict=True))
-        printed = [column.cell(means[column.metric], stds[column.metric]) for column in columns]
-        rows.append((latex.escape(title), f"${int(values['n'].max())}$", *printed))
+        n_seeds = int(values["n"].max())
+        printed = [column.cell(means[column.metric], stds[column.metric], n_seeds) for column in columns]
+        rows.append((latex.escape(title), f"${n_seeds}$", *printed))
     header = ["Cell", "Seeds", *(column.header for column in columns)]
     text = latex.render(header, [latex.Block("", tuple(rows))], caption=caption, label="tab:seed-variance-raw")
     return Table("seed-variance-raw", caption, wide(cells, [c.metric for c in columns]).drop(columns="method"), text)

@@ -65,7 +65,7 @@ def ablation_table(material: Material) -> Table:
     )
     blocks = []
     for title, rows in split_cells(cells):
-        printed = latex.mark_best([latex.number(value, 4) for value in rows["ece"]], rows["ece"].tolist())
+        printed = latex.mark_best([latex.number(value, 4) for value in rows["ece"]], rows["ece"].tolist(), 4)
         gains = [
             [latex.number(value, 4, signed=True) for value in rows[column]]
             for column in ("delta_vs_confidence", "delta_vs_pred_entropy")
@@ -90,7 +90,7 @@ def vit_ablation_table(material: Material) -> Table:
     for title, rows in split_cells(cells):
         by_feature = rows.set_index("feature")["ece"]
         values = [float(by_feature.get(name, np.nan)) for name in features]
-        printed = latex.mark_best([latex.number(value, 4) for value in values], values)
+        printed = latex.mark_best([latex.number(value, 4) for value in values], values, 4)
         columns.append([latex.number(raw_means[title], 4), *printed])
         titles.append(latex.escape(title))
     labels = [latex.escape(CALIBRATORS[REFERENCE].label), *(_feature_label(name) for name in features)]
