@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.bench.runner import Timing, measure
 
 # Each module exposes CASES; a module's name is also what `--only` takes.
-MODULES = ("metrics", "gaps", "sweep", "store")
+MODULES = ("metrics", "gaps", "sweep", "store", "kernel", "calibrators", "probes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
