@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import beta, binom, norm
 
 from engine import metrics, validation
 from engine.contingency import tabulate
 from engine.errors import MissingData
-from engine.features import CustomFeature, feature
+from engine.features import FEATURES, CustomFeature, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test_of_counts
@@ -24,6 +25,14 @@ CELL = ["suite", "backbone", "dataset", "variant", "block_size"]
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]
 P_COLUMNS = ("paper_p", "audited_p")
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
+ENSEMBLE_SUFFIX = "-last5"
+"""Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
+
+
+_STABILITY = [
+    "run_id", "n", "max_gap_min", "max_gap_max", "max_gap_spread", "effect_min", "effect_max", "n_positive",
+    "n_negative", "same_sign", "agreement_by_chance", "paper_all", "audited_all",
+]  # fmt: skip
 
 
 def _diagnose_run(
@@ -78,11 +87,15 @@ def diagnose(
     validation.fraction("alpha", alpha)
     runs = cache.runs()
     needs_logits = feature_name == "pred_entropy"
+    # A column that only some runs brought along leaves the others untested; a name that nobody knows is an error.
+    own_columns = {name for names in runs["extra_names"] for name in names} - set(FEATURES)
     rows = []
     for position, identity in enumerate(runs[_IDENTITY].to_dict("records")):
         run = cache.load(str(identity["run_id"]), with_logits=needs_logits)
         row: dict[Any, Any] = {**identity, "raw_ece": metrics.ece(run.confidence, run.correct)}
         try:
+            if feature_name in own_columns and feature_name not in run.extra:
+                raise MissingData(f"column {feature_name!r}", "this feature", "choose a feature that every run has")
             rho = feature(run, feature_name)
         except MissingData as missing:
             row["note"] = str(missing)
@@ -151,3 +164,102 @@ def multiplicity(rows: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         row["smallest_p"] = float(values.min()) if n else None
         table.append(row)
     return pd.DataFrame(table)
+
+
+def is_ensemble(suites: pd.Series[Any]) -> pd.Series[Any]:
+    """Which runs are ensembles over the last epochs of another run."""
+    return suites.astype(str).str.endswith(ENSEMBLE_SUFFIX)
+
+
+def single_models(rows: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """The rows of `diagnose` without ensembles, p-values corrected anew, so that no training run is counted twice."""
+    kept = rows[~is_ensemble(rows["suite"])].reset_index(drop=True)
+    for column in P_COLUMNS:
+        _add_multiplicity(kept, column, alpha)
+    return kept
+
+
+def effect_intervals(rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """(low, high) of the audited effect: effect -+ q |effect / z|, since z is the effect over its standard error.
+
+    The standard error is the one under permutation inside bins (`trend_test`), so the interval leaves out zero exactly
+    when p < 1 - level. Undefined, hence missing, where the effect is exactly zero.
+    """
+    validation.fraction("level", level)
+    effect, z = rows["audited_effect"].astype(float), rows["audited_z"].astype(float)
+    half = norm.ppf((1 + level) / 2) * (effect / z.where(z != 0)).abs()
+    return pd.DataFrame({"low": effect - half, "high": effect + half}, index=rows.index)
+
+
+def stability(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell with a tested run: what differs between its seeds.
+
+    n : tested runs; run_id : the first of them. max_gap_min / _max / _spread : over seeds. effect_min / _max : audited
+    effect; n_positive, n_negative : seeds on either side of zero; same_sign : all seeds on one side (missing for one
+    seed). agreement_by_chance : P(all signs equal) = 2^(1 - n) for independent fair signs, missing for one seed.
+    paper_all, audited_all : every seed rejects, for the audited test in one direction (missing for one seed).
+    """
+    tested = rows[rows["paper_p"].notna() | rows["audited_p"].notna()]
+    table = []
+    for key, cell in tested.groupby(CELL, dropna=False, sort=True):
+        gaps, effects = cell["max_gap"].astype(float), cell["audited_effect"].astype(float).dropna()
+        n, several = len(cell), len(cell) > 1
+        positive, negative = int((effects > 0).sum()), int((effects < 0).sum())
+        same_sign = max(positive, negative) == n
+        table.append(
+            dict(zip(CELL, key, strict=True)) | {
+                "run_id": cell["run_id"].iloc[0], "n": n,
+                "max_gap_min": gaps.min(), "max_gap_max": gaps.max(), "max_gap_spread": gaps.max() - gaps.min(),
+                "effect_min": effects.min(), "effect_max": effects.max(),
+                "n_positive": positive, "n_negative": negative,
+                "same_sign": same_sign if several else None,
+                "agreement_by_chance": 2.0 ** (1 - n) if several else None,
+                "paper_all": bool(cell["paper_rejects"].all()) if several else None,
+                "audited_all": bool(cell["audited_rejects"].all()) and same_sign if several else None,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(table, columns=[*CELL, *_STABILITY])
+
+
+def uniform_order_statistics(n: int, level: float = 0.95) -> pd.DataFrame:
+    """What n sorted p-values look like if nothing is there: the k-th of n uniforms is Beta(k, n + 1 - k).
+
+    Columns rank, expected = k / (n + 1), and the pointwise central interval low, high. Independent tests assumed.
+    """
+    validation.whole("n", n, 0)
+    validation.fraction("level", level)
+    rank = np.arange(1, n + 1)
+    low, high = (beta.ppf(tail, rank, n + 1 - rank) for tail in ((1 - level) / 2, (1 + level) / 2))
+    return pd.DataFrame({"rank": rank, "expected": rank / (n + 1), "low": low, "high": high})
+
+
+def sorted_pvalues(rows: pd.DataFrame) -> pd.DataFrame:
+    """Both tests' p-values in order beside what uniform ones would be: test, run_id, p, rank, expected, low, high."""
+    parts = []
+    for column in P_COLUMNS:
+        p = rows[["run_id", column]].dropna().astype({column: float}).sort_values(column, kind="stable")
+        uniform = uniform_order_statistics(len(p))
+        parts.append(p.rename(columns={column: "p"}).reset_index(drop=True).join(uniform))
+        parts[-1].insert(0, "test", column.removesuffix("_p"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def chance_range(n: int, alpha: float = 0.05, level: float = 0.95) -> tuple[int, int]:
+    """Central range of rejections among n independent tests in which nothing is there: Binomial(n, alpha)."""
+    validation.whole("n", n, 0)
+    validation.fraction("alpha", alpha)
+    validation.fraction("level", level)
+    if n == 0:
+        return 0, 0
+    low, high = binom.ppf([(1 - level) / 2, (1 + level) / 2], n, alpha)
+    return int(low), int(high)
+
+
+def look_first(rows: pd.DataFrame, n: int = 5) -> pd.DataFrame:
+    """The tested runs most worth a look: smallest corrected (Holm) p of either test, then smallest p as it is."""
+    tested = rows[rows["paper_p"].notna() | rows["audited_p"].notna()]
+    order = pd.DataFrame({
+        "corrected": tested[[f"{column}_holm" for column in P_COLUMNS]].astype(float).min(axis=1),
+        "nominal": tested[list(P_COLUMNS)].astype(float).min(axis=1),
+    })  # fmt: skip
+    return tested.loc[order.sort_values(["corrected", "nominal"], kind="stable").index[:n]]

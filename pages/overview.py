@@ -1,4 +1,97 @@
-from app.components.page import open_page
+"""What is in this cache, and what does the protocol say about it?"""
+
+import streamlit as st
+
+from app.cache_view import CacheView
+from app.components.page import open_page, presenting
+from app.export import Item
+from app.links import run_anchor
+from app.loaders import results_sweep
+from app.plots import overview as plots
+from app.plots.rows import TEST_LABELS
+from engine.sweep import chance_range, is_ensemble
+
+WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
 
 page = open_page("overview")
+page.view = CacheView.of(page.view)
+view = page.view
+summary = results_sweep.summary(view)
+verdict, counted = summary.verdict, summary.counted
+page.verdict(verdict.sentence, controls=verdict.n_tested > 0)
+if counted.empty:
+    page.text("This cache holds ensembles only, and no run that they were made of.")
+else:
+    counts = verdict.counts
+    numbers = [("Runs", len(counted), f"in {counted['cell'].nunique()} cells")]
+    numbers.append(("Can be tested", verdict.n_tested, f"for {view.feature_label}"))
+    for test, name in TEST_LABELS.items():
+        expected = f"{counts.loc[test, 'expected_by_chance']:.1f} expected by chance"
+        numbers.append((f"Rejected by {name}", counts.loc[test, "nominal"], expected))
+    with st.container(horizontal=True, gap="medium"):
+        for label, value, beside in numbers:
+            st.metric(label, str(value), beside, delta_color="off", delta_arrow="off", width="content")
+    page.items.append(Item("text", " · ".join(f"{label}: {value} ({beside})" for label, value, beside in numbers)))
+
+    side_by_side = len(plots.slots(counted)) <= WIDE_SLOTS
+    panels = st.columns(3) if side_by_side else [st.container() for _ in range(3)]
+    for panel, measure in zip(panels[:2], plots.MEASURES, strict=True):
+        with panel:
+            grid = plots.measure_grid(counted, measure, page.theme)
+            page.figure(grid, measure, alt=f"{plots.MEASURES[measure]} of every cell and seed")
+    with panels[2]:
+        page.figure(plots.p_grid(counted, verdict, page.theme), "p", alt="Both p-values of every cell and seed")
+    page.caption(
+        "One tile per run. In the panel of p-values ● is the audited test, ○ the paper's; a solid tile is rejected "
+        "after Holm's correction over all runs, a grey one only without it, a dotted one cannot be tested."
+    )
+
+    left, right = st.columns(2, gap="large")
+    with left:
+        chance = {test: chance_range(int(counts.loc[test, "n_tested"]), verdict.alpha) for test in TEST_LABELS}
+        page.figure(
+            plots.rejections(verdict, chance, page.theme),
+            "rejections",
+            alt="Rejections beside those expected by chance",
+        )
+    with right:
+        page.heading("Where to look first")
+        if summary.first.empty:
+            page.text("No run can be tested with this feature. Choose another one in the sidebar.")
+        for run_id, name, why in summary.first[["run_id", "run", "reason"]].itertuples(index=False):
+            st.html(run_anchor("gap", view.runs.loc[run_id], view.selection, name, presenting=presenting()))
+            page.items.append(Item("text", name))
+            page.caption(why)
+
+    page.heading("All runs")
+    ensemble = is_ensemble(summary.every["suite"])
+    corrected = counted.set_index("run_id")
+    table = summary.every.assign(
+        paper_p_holm=summary.every["run_id"].map(corrected["paper_p_holm"]),
+        audited_p_holm=summary.every["run_id"].map(corrected["audited_p_holm"]),
+        note=summary.every["note"].where(~ensemble, "ensemble, not counted"),
+    )
+    page.table(
+        table,
+        "runs",
+        names={
+            "run": "Run", "n_samples": "Samples", "n_layers": "Layers", "accuracy": "Accuracy", "raw_ece": "Raw ECE",
+            "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's", "audited_p": "p, audited",
+            "audited_p_holm": "Holm, audited", "note": "Note",
+        },
+        formats={
+            "accuracy": "%.4f", "raw_ece": "%.4f", "paper_p": "%.4f", "paper_p_holm": "%.4f", "audited_p": "%.4g",
+            "audited_p_holm": "%.4g",
+        },
+    )  # fmt: skip
+
+page.how(r"""
+Every run is tested on all its samples. The paper's test is the exact permutation test of the largest gap over 15
+equal-width confidence bins; the audited test is Mantel's trend in equal-mass bins of 100 samples. Where nothing is
+there, $m$ tests at level $\alpha$ reject about $m\alpha$ times; the grey range holds 95 % of
+$\text{Binomial}(m, \alpha)$. It takes the runs as independent, which seeds evaluated on the same samples are not quite,
+so the count may spread more than that. Holm's correction needs no such assumption: with it, the chance of even one
+rejection where nothing is there is at most $\alpha$. Benjamini-Hochberg bounds the expected share of false ones among
+the rejections instead. Ranking: smallest corrected p of either test, then smallest p.
+""")
 page.finish()

@@ -1,0 +1,38 @@
+"""What a cache-wide page works on: every run, all samples, whatever run or slice the sidebar shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.view import View
+from engine.binning import N_BINS
+from engine.sweep import CELL, is_ensemble
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+@dataclass(frozen=True, eq=False)
+class CacheView(View):
+    """The whole cache under the chosen feature and minimum support."""
+
+    @classmethod
+    def of(cls, view: View) -> CacheView:
+        return cls(view.cache, view.runs, view.selection)
+
+    def caption(self) -> str:
+        """What is counted, and which choices of the sidebar have no say here."""
+        ensembles = is_ensemble(self.runs["suite"])
+        counted = self.runs[~ensembles]
+        n_cells = counted.groupby(CELL, dropna=False).ngroups
+        parts = [
+            f"whole cache: {_count(len(counted), 'run')} in {_count(n_cells, 'cell')}, all samples of each run",
+            f"feature: {self.feature_label}",
+            f"{N_BINS} bins, at least {self.selection.protocol.min_support} samples a side, tertile cuts",
+            "the sidebar's run, slice, population, bins and cuts do not apply to this page",
+        ]
+        if ensembles.any():
+            left_out = _count(int(ensembles.sum()), "last-5 ensemble")
+            parts.append(f"{left_out} left out of the counts, so that no training run counts twice")
+        return " · ".join([*parts, f"cache {self.cache.fingerprint}"])

@@ -1,0 +1,70 @@
+"""Figures whose rows are cells: the name stands above its row, so that it fits a narrow column and a phone."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from app.plots.theme import TEST_SYMBOLS, Theme, figure
+from engine.gaps.presets import AUDITED, PAPER
+
+TEST_LABELS = {preset.name: preset.label for preset in (PAPER, AUDITED)}
+_LINE, _GAP, _TOP = 19, 10, 16
+
+
+def mark_of(test: str, theme: Theme, size: int = 12) -> dict[str, object]:
+    """The fixed mark of a test: the paper's hollow, the audited one filled."""
+    return {
+        "symbol": TEST_SYMBOLS[test],
+        "size": size,
+        "color": theme.text,
+        "line": {"color": theme.text, "width": 2},
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class RowFigure:
+    """A figure with a row per cell. `lanes[i]` are the heights (pixels from the top) of the lanes of cell i."""
+
+    figure: go.Figure
+    lanes: list[list[float]]
+    lane: float
+    depth: float
+
+
+def row_figure(
+    theme: Theme,
+    *,
+    title: str,
+    x: str,
+    cells: Sequence[str],
+    n_lanes: Sequence[int],
+    lane: int,
+    below: int,
+    header: int = 0,
+    width: int = 46,
+) -> RowFigure:
+    """An empty figure with the names of the cells written in, broken after `width` characters.
+
+    `lane`, `below` (room for the axis) and `header` (room above the first cell) are pixels at normal size. The vertical
+    axis counts pixels from the top, so that rows keep their height however many there are.
+    """
+    scale = theme.font_size / 14
+    fig = figure(theme, title=title, x=x, y="")
+    depth, lanes = header * scale, []
+    for cell, count in zip(cells, n_lanes, strict=True):
+        lines = textwrap.wrap(cell, width, break_on_hyphens=False)
+        fig.add_annotation(
+            text="<br>".join(lines), x=0, xref="paper", y=depth, xanchor="left", yanchor="top", showarrow=False,
+            align="left", borderpad=0, font={"color": theme.text, "size": theme.font_size},
+        )  # fmt: skip
+        depth += (_LINE * len(lines) + 4) * scale
+        lanes.append([depth + lane * scale * (position + 0.5) for position in range(count)])
+        depth += (lane * count + _GAP) * scale
+    bottom = round(below * scale)
+    fig.update_yaxes(visible=False, range=[depth, 0], fixedrange=True)
+    fig.update_layout(margin={"t": _TOP, "b": bottom, "l": 2, "r": 12}, height=round(depth) + _TOP + bottom)
+    return RowFigure(fig, lanes, lane * scale, depth)

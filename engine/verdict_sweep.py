@@ -1,0 +1,183 @@
+"""What the protocol says about a whole cache, in modest sentences. The only place that phrases them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from engine import validation
+from engine.gaps.presets import AUDITED, PAPER
+from engine.sweep import multiplicity, stability
+from engine.verdict import format_p
+
+_NAMES = {preset.name: preset.label for preset in (PAPER, AUDITED)}
+CacheOutcome = Literal["untestable", "no_evidence", "one_test", "disagreement", "evidence"]
+StabilityOutcome = Literal["untestable", "one_seed", "not_repeated", "repeated", "contradictory"]
+
+
+@dataclass(frozen=True, eq=False)
+class CacheVerdict:
+    """Both tests over all runs of a cache. `counts` is the table of `multiplicity`, indexed by test."""
+
+    outcome: CacheOutcome
+    sentence: str
+    counts: pd.DataFrame
+    n_runs: int
+    n_tested: int
+    alpha: float
+
+
+@dataclass(frozen=True, eq=False)
+class StabilityVerdict:
+    """Whether anything repeats over seeds and substrates. `cells` is the table of `stability`."""
+
+    outcome: StabilityOutcome
+    sentence: str
+    cells: pd.DataFrame
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+Counts = Mapping[str, Mapping[Any, Any]]
+
+
+def _rejections(counts: Counts) -> str:
+    """Both tests' rejections without and with correction, then what chance gives."""
+    clauses = {
+        test: (
+            f"{name} rejects {counts[test]['nominal']} ({counts[test]['holm']} after Holm's correction)"
+            if counts[test]["n_tested"]
+            else f"{name} can be run on none"
+        )
+        for test, name in _NAMES.items()
+    }
+    expected = [f"{row['expected_by_chance']:.1f}" for row in counts.values() if row["n_tested"]]
+    chance = " and ".join(dict.fromkeys(expected))
+    return f"{clauses['paper']} and {clauses['audited']}, where chance alone gives about {chance}"
+
+
+def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
+    """What the rejections that survive correction amount to; `n_both` runs are rejected by both tests."""
+    surviving = [test for test, row in counts.items() if row["holm"]]
+    missing = [test for test, row in counts.items() if not row["n_tested"]]
+    if not surviving:
+        return (
+            "no_evidence",
+            ": no evidence beyond confidence in this cache. What the tests could have seen was not checked here.",
+        )
+    if missing:
+        return (
+            "one_test",
+            f". {_NAMES[surviving[0]].capitalize()} sees a difference beyond confidence in some runs; "
+            f"{_NAMES[missing[0]]} could not be run to bear it out.",
+        )
+    if surviving == ["paper"]:
+        return (
+            "disagreement",
+            ". The tests disagree: the paper's test rejects and the finer audited test does not bear it out; read it "
+            "as no reliable evidence beyond confidence.",
+        )
+    if surviving == ["audited"]:
+        return (
+            "disagreement",
+            ". The tests disagree: the audited test, which uses every sample, sees a difference beyond confidence in "
+            "some runs, and the paper's test does not bear it out; whether it repeats is a question for the seeds.",
+        )
+    if not n_both:
+        return "disagreement", ". The tests disagree: they reject in different runs, and neither bears the other out."
+    return (
+        "evidence",
+        f". In {_count(n_both, 'run')} both tests see a difference beyond confidence; whether it repeats is a question "
+        "for the seeds.",
+    )
+
+
+def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: float = 0.05) -> CacheVerdict:
+    """How often do the two tests reject over the runs of `single_models`, beside what chance gives?
+
+    A cache-wide claim rests on rejections that survive Holm's correction, which holds however the runs depend on each
+    other. Controls are not simulated here, and the sentence says so.
+    """
+    validation.fraction("alpha", alpha)
+    table = multiplicity(rows, alpha).set_index("test")
+    n_runs = len(rows)
+    n_tested = int((rows["paper_p"].notna() | rows["audited_p"].notna()).sum())
+    if n_tested == 0:
+        subject = "The only run cannot" if n_runs == 1 else f"None of the {n_runs} runs can"
+        sentence = f"{subject} be tested for {feature}, so nothing can be said."
+        return CacheVerdict("untestable", sentence, table, n_runs, 0, alpha)
+    counts: Counts = {str(test): row for test, row in table.to_dict("index").items()}
+    n_both = int(((rows["paper_p_holm"] <= alpha) & (rows["audited_p_holm"] <= alpha)).sum())
+    outcome, close = _conclusion(counts, n_both)
+    opening = f"{n_tested} of {_count(n_runs, 'run')} can be tested for {feature}. At p ≤ {alpha:g} "
+    return CacheVerdict(outcome, opening + _rejections(counts) + close, table, n_runs, n_tested, alpha)
+
+
+def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> StabilityVerdict:
+    """Does a difference beyond confidence repeat over the seeds of a cell, and in the same direction over cells?"""
+    cells = stability(rows)
+    if cells.empty:
+        return StabilityVerdict("untestable", f"No run can be tested for {feature}, so nothing can be said.", cells)
+    several = cells[cells["n"] > 1]
+    if several.empty:
+        sentence = (
+            f"No cell has a second tested run, so nothing can be said about stability over seeds; "
+            f"{_count(len(cells), 'cell')} of one run each can be tested for {feature}."
+        )
+        return StabilityVerdict("one_seed", sentence, cells)
+    same = int(several["same_sign"].astype(bool).sum())
+    by_chance = several["agreement_by_chance"].astype(float).sum()
+    held = several[several["audited_all"].astype(bool)]
+    paper_all = int(several["paper_all"].astype(bool).sum())
+    opening = (
+        f"Of {_count(len(several), 'cell')} with several seeds, the audited effect of {feature} keeps its sign over "
+        f"seeds in {same} (chance alone gives about {by_chance:.1f}), and every seed rejects in {len(held)} by the "
+        f"audited test and in {paper_all} by the paper's"
+    )
+    spread = several["max_gap_spread"].max()
+    if pd.notna(spread):
+        opening += f". Between seeds of one cell the largest gap moves by up to {spread:.2f}"
+    rising, falling = int((held["n_positive"] > 0).sum()), int((held["n_negative"] > 0).sum())
+    outcome: StabilityOutcome
+    if held.empty:
+        outcome, close = "not_repeated", ": no audited difference beyond confidence repeats over all seeds of a cell."
+    elif rising and falling:
+        outcome = "contradictory"
+        close = (
+            f". Where it repeats it contradicts itself over substrates: accuracy rises with the feature in "
+            f"{_count(rising, 'cell')} and falls in {falling}."
+        )
+    else:
+        outcome = "repeated"
+        others = len(several) - len(held)
+        close = (
+            f". An audited difference repeats over seeds in {_count(len(held), 'cell')}, where accuracy "
+            f"{'rises' if rising else 'falls'} with the feature"
+            + (f", and does not in the other {others}." if others else ".")
+        )
+    return StabilityVerdict(outcome, opening + close, cells)
+
+
+def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
+    """Why a run of `look_first` is worth a look: both p-values and what they amount to among all runs."""
+    p = {test: row[f"{test}_p"] for test in ("paper", "audited")}
+    printed = {test: "not testable" if pd.isna(value) else format_p(value) for test, value in p.items()}
+    corrected = [test for test in p if not pd.isna(p[test]) and row[f"{test}_p_holm"] <= alpha]
+    nominal = [test for test in p if not pd.isna(p[test]) and p[test] <= alpha]
+    if len(corrected) == 2:
+        what = "Both tests reject after Holm's correction"
+    elif corrected:
+        what = f"Only {_NAMES[corrected[0]]} rejects after Holm's correction"
+    elif len(nominal) == 2:
+        what = "Both tests reject, but not after Holm's correction"
+    elif nominal:
+        what = f"Only {_NAMES[nominal[0]]} rejects, and not after Holm's correction"
+    else:
+        what = "Neither test rejects"
+    effect = f", accuracy {row['audited_effect']:+.3f} from low to high tertile" if "audited" in nominal else ""
+    return f"{what}: audited {printed['audited']}{effect}; paper's {printed['paper']}."
