@@ -4,6 +4,7 @@ A sum of Gaussians is an entire function of the query. On an interval of half-wi
 coefficients fall like exp(-k^2 / (2 a^2)) and pass below 1e-14 of the largest near k = 7.5 a, so the sum is known to
 rounding once it is known at that many nodes. The product kernel keeps the nodes of two axes separable: the sums on
 the node grid are one matrix product over the calibration samples, and the queries one matrix product over the grid.
+Where the queries span many bandwidths they are cut into strips, each of which sees only the samples within reach.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.kernel.gaussian import gaussian
-from engine.types import FloatArray
+from engine.kernel.gaussian import REACH, gaussian
+from engine.types import FloatArray, IntArray
 
 ROWS_PER_BLOCK = 4096
+STRIP_WIDTH = 16.0
+EXPONENTIAL_SECONDS, FLOP_SECONDS = 7e-9, 4e-11
 RELATIVE_ERROR = 2e-14
 """Largest error of an interpolated sum seen, relative to the largest sum on the node grid, with a margin of 5."""
 
@@ -54,6 +57,42 @@ class ChebyshevAxis:
         return polynomials
 
 
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """Queries that are interpolated together, and the calibration samples that reach them."""
+
+    query: IntArray
+    cal: IntArray
+    points: tuple[int, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Rough cost, only used to choose between ways of equal result."""
+        rows = self.query.size + self.cal.size
+        return rows * (EXPONENTIAL_SECONDS * sum(self.points) + 4 * FLOP_SECONDS * float(np.prod(self.points)))
+
+
+def cut_into_strips(cal: FloatArray, query: FloatArray) -> list[Strip]:
+    """Strips of about 16 bandwidths across the longest axis of the queries."""
+    spans = np.ptp(query, axis=0)
+    axis = int(np.argmax(spans))
+    n_strips = max(1, round(spans[axis] / STRIP_WIDTH))
+    along = query[:, axis]
+    edges = np.linspace(along.min(), along.max(), n_strips + 1)
+    member = np.clip(np.searchsorted(edges, along, side="right") - 1, 0, n_strips - 1)
+    order = np.argsort(cal[:, axis], kind="stable")
+    ordered = cal[order, axis]
+    strips = []
+    for number in range(n_strips):
+        rows = np.flatnonzero(member == number)
+        if rows.size:
+            low, high = along[rows].min() - REACH, along[rows].max() + REACH
+            near = order[np.searchsorted(ordered, low, side="left") : np.searchsorted(ordered, high, side="right")]
+            points = tuple(n_points(float(width)) for width in np.ptp(query[rows], axis=0))
+            strips.append(Strip(rows, near, points))
+    return strips
+
+
 def n_points(width: float) -> int:
     """Points needed on an interval of this many bandwidths."""
     return int(np.ceil(3.75 * width)) + 10
@@ -66,7 +105,7 @@ def smooth_sums(cal: FloatArray, target: FloatArray, query: FloatArray) -> tuple
     """
     axes = [ChebyshevAxis.cover(float(column.min()), float(column.max())) for column in query.T]
     shape = tuple(axis.points.size for axis in axes)
-    grid = np.zeros((shape[0], 2 * shape[1])) if len(axes) == 2 else np.zeros((shape[0], 2))
+    grid = np.zeros((shape[0], 2 * shape[1] if len(axes) == 2 else 2))
     for start in range(0, cal.shape[0], ROWS_PER_BLOCK):
         block = slice(start, start + ROWS_PER_BLOCK)
         first = axes[0].kernel(cal[block, 0])

@@ -13,21 +13,19 @@ from numpy.typing import ArrayLike
 from engine import validation
 from engine.errors import InvalidInput
 from engine.kernel.bandwidth import design
-from engine.kernel.gaussian import UNDERFLOW, gaussian
-from engine.kernel.interpolation import n_points, smooth_sums
+from engine.kernel.gaussian import REACH, UNDERFLOW, gaussian
+from engine.kernel.interpolation import cut_into_strips, smooth_sums
 from engine.threads import keep_blas_to_one_thread
 from engine.types import FloatArray, IntArray
 
 PAIRS_PER_BLOCK = 1 << 16
 """Pairs held in memory at once (0.5 MB per array, about one core's second-level cache)."""
-REACH = 8.5
-"""Bandwidths beyond which one weight, exp(-REACH^2 / 2) = 2e-16, is left out."""
 TOLERANCE = 1e-9
 """Largest error allowed in a ratio; queries that might exceed it are summed over all pairs."""
 BULK_QUANTILES = (0.005, 0.995)
 
-PAIR_SECONDS, EXPONENTIAL_SECONDS, FLOP_SECONDS = 1.2e-8, 7e-9, 4e-11
-"""Rough costs of a pair, of an exponential and of a product, only used to choose between ways of equal result."""
+PAIR_SECONDS = 1.2e-8
+"""Rough cost of a pair, only used to choose between ways of equal result."""
 
 
 def check_bandwidth(bandwidth: ArrayLike, n_axes: int) -> FloatArray:
@@ -77,14 +75,19 @@ def regress_scaled(cal: FloatArray, target: FloatArray, query: FloatArray) -> Fl
     numerator: FloatArray = np.zeros(n_query)
     denominator: FloatArray = np.zeros(n_query)
     error = np.full(n_query, np.inf)
+    out_of_reach = cal.shape[0] * np.exp(-0.5 * REACH**2) * max(1.0, float(np.abs(target).max()))
     bulk = _bulk(query)
-    order, reach_pairs = _cheapest_axis(cal, query)
-    if cal.shape[1] <= 2 and bulk.size and _interpolation_cost(cal, query[bulk]) < reach_pairs * PAIR_SECONDS:
-        numerator[bulk], denominator[bulk], bound = smooth_sums(cal, target, query[bulk])
-        error[bulk] = bound
+    strips = cut_into_strips(cal, query[bulk]) if cal.shape[1] <= 2 and bulk.size else []
+    axis, reach_pairs = _cheapest_axis(cal, query)
+    if strips and sum(strip.seconds for strip in strips) < reach_pairs * PAIR_SECONDS:
+        for strip in strips:
+            rows = bulk[strip.query]
+            sums = smooth_sums(cal[strip.cal], target[strip.cal], query[rows])
+            numerator[rows], denominator[rows] = sums[:2]
+            error[rows] = sums[2] + out_of_reach
     elif reach_pairs < cal.shape[0] * n_query:
-        numerator, denominator = _sums_within_reach(cal, target, query, order)
-        error[:] = cal.shape[0] * np.exp(-0.5 * REACH**2) * max(1.0, np.abs(target).max())
+        numerator, denominator = _sums_within_reach(cal, target, query, axis)
+        error[:] = out_of_reach
     exact = np.flatnonzero(~(error <= TOLERANCE * denominator))
     numerator[exact], denominator[exact] = _sums_over_all(cal, target, query[exact])
     far = np.flatnonzero(denominator < UNDERFLOW)
@@ -98,12 +101,6 @@ def _bulk(query: FloatArray) -> IntArray:
     """Queries inside the central quantiles of every axis: the interval to interpolate on must not follow outliers."""
     low, high = np.quantile(query, BULK_QUANTILES, axis=0)
     return np.flatnonzero(((query >= low) & (query <= high)).all(axis=1))
-
-
-def _interpolation_cost(cal: FloatArray, query: FloatArray) -> float:
-    points = [n_points(width) for width in np.ptp(query, axis=0)]
-    rows = cal.shape[0] + query.shape[0]
-    return rows * (EXPONENTIAL_SECONDS * sum(points) + 4 * FLOP_SECONDS * float(np.prod(points)))
 
 
 def _cheapest_axis(cal: FloatArray, query: FloatArray) -> tuple[int, int]:

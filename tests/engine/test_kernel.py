@@ -93,16 +93,18 @@ def test_equals_the_dense_sum(n_axes, multiplier):
     assert np.abs(nw_regress(x, t, query, bandwidth) - expected)[defined].max() < 1e-9
 
 
-@pytest.mark.parametrize("way", ["smooth_sums", "_sums_within_reach"])
-def test_each_way_is_taken_and_right(way, monkeypatch):
+@pytest.mark.parametrize(
+    ("way", "multiplier", "n_calls"), [("smooth_sums", 2.0, 1), ("smooth_sums", 0.5, 2), ("_sums_within_reach", 0.1, 1)]
+)
+def test_each_way_is_taken_and_right(way, multiplier, n_calls, monkeypatch):
     x, t = regressors(3, 3000)
     query, _ = regressors(4, 3000)
-    bandwidth = scott_bandwidth(x) * (1.0 if way == "smooth_sums" else 0.1)
+    bandwidth = scott_bandwidth(x) * multiplier
     calls = []
     original = getattr(regression_module, way)
     monkeypatch.setattr(regression_module, way, lambda *args: calls.append(way) or original(*args))
     fitted = nw_regress(x, t, query, bandwidth)
-    assert calls == [way]
+    assert calls == [way] * n_calls  # queries over many bandwidths are interpolated in strips
     rows = np.random.default_rng(0).choice(3000, 200, replace=False)
     with np.errstate(invalid="ignore"):
         expected = dense(x, t, query[rows], bandwidth)
