@@ -66,6 +66,7 @@ def training(page: Page) -> None:
         return
     if results.single_model(page.view) != page.view.selection.run_id:
         page.caption("Training of the single model whose last five sampled epochs make this ensemble.")
+    page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all sources.")
     page.figure(plots.training_map(found, names, page.theme), "training", alt="Mean entropy by layer and epoch")
 
 

@@ -79,8 +79,8 @@ def tertiles(page: Page) -> None:
         page.text(f"The map cannot be drawn: {page.view.missing}.")
         return
     page.caption(
-        "In each cell: accuracy minus confidence and, in brackets, the number of samples; blank below "
-        f"{found.min_count}."
+        "In each cell: accuracy minus confidence (red: over-confident, blue: under-confident) and, in brackets, the "
+        f"number of samples; blank below {found.min_count}."
     )
     page.figure(
         plots.tertile_map(found, page.view.feature_label, page.theme), "map",

@@ -138,20 +138,22 @@ def training_map(found: TrainingEntropy, names: dict[int, str], theme: Theme) ->
         f"to {found.mean[most, -1]:.2f}",
         x="epoch",
         y="",
-        height=max(320, 150 + 26 * len(labels)),
+        height=max(300, 160 + 26 * len(labels)),
     )
     fig.add_trace(
         go.Heatmap(
             x=[str(epoch) for epoch in found.epochs], y=np.arange(len(labels)), z=found.mean, colorscale="Cividis",
             xgap=1, ygap=1, text=[[label] * len(found.epochs) for label in labels],
-            colorbar={"title": {"text": "mean<br>entropy"}, "thickness": 14},
+            colorbar={
+                "orientation": "h", "thickness": 14, "yref": "container", "y": 0, "yanchor": "bottom",
+            },
             hovertemplate="epoch %{x}, %{text}: %{z:.3f}<extra></extra>",
         )
     )  # fmt: skip
     fig.update_xaxes(type="category", showgrid=False)
     list_axis(fig, labels, "layer")
     fig.update_yaxes(showgrid=False)
-    fig.update_layout(margin={"b": 56})
+    fig.update_layout(margin={"b": 110})
     return fig
 
 

@@ -48,60 +48,58 @@ def diagram(
     fig = figure(theme, title=title, x=x, y=y, height=height)
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
     filled = table[table["count"] > 0]
+    # Plain arrays in plain dictionaries, added at once: a page draws a dozen of these.
+    traces: list[dict[str, object]] = []
     for index, (side, colour, symbol, _) in enumerate(_SIDES):
-        part = filled[(filled["gap"] < 0) == (index == 0)]
+        rows = filled[(filled["gap"] < 0) == (index == 0)]
+        part = {name: rows[name].to_numpy() for name in rows}
         # The coloured piece between confidence and accuracy is the bin's contribution before weighting.
-        fig.add_trace(
-            go.Bar(
-                x=(part["lower"] + part["upper"]) / 2, width=part["upper"] - part["lower"],
-                base=part["mean_confidence"], y=part["gap"], hoverinfo="skip", showlegend=False,
-                marker={"color": translucent(colour, 0.28), "line": {"width": 0}},
-            )
-        )  # fmt: skip
-        fig.add_trace(
-            go.Scatter(
-                x=part["mean_confidence"], y=part["accuracy"], mode="markers", name=side, showlegend=False,
-                marker={
-                    "color": colour, "symbol": symbol, "size": 8 if small else 11,
-                    "line": {"color": theme.text, "width": 0.5},
-                },
-                error_y={
-                    "array": part["accuracy_high"] - part["accuracy"],
-                    "arrayminus": part["accuracy"] - part["accuracy_low"],
-                    "color": theme.text, "thickness": 1.3, "width": 4,
-                },
-                customdata=part[["count", "accuracy_low", "accuracy_high", "gap", "lower", "upper"]],
-                hovertemplate=(
-                    "bin %{customdata[4]:.3f} to %{customdata[5]:.3f}: %{customdata[0]:,} samples<br>"
-                    "accuracy %{y:.3f} [%{customdata[1]:.3f}, %{customdata[2]:.3f}]<br>"
-                    f"confidence %{{x:.3f}}: {side} (%{{customdata[3]:+.3f}})<extra></extra>"
-                ),
-            )
-        )  # fmt: skip
-    fig.add_trace(
-        go.Bar(
-            x=(table["lower"] + table["upper"]) / 2, width=(table["upper"] - table["lower"]) * 0.92,
-            y=table["count"], yaxis="y2", marker={"color": theme.muted}, showlegend=False,
-            customdata=table[["lower", "upper"]],
-            hovertemplate="%{customdata[0]:.3f} to %{customdata[1]:.3f}: %{y:,} samples<extra></extra>",
-        )
-    )  # fmt: skip
+        traces.append({
+            "type": "bar", "x": (part["lower"] + part["upper"]) / 2, "width": part["upper"] - part["lower"],
+            "base": part["mean_confidence"], "y": part["gap"], "hoverinfo": "skip", "showlegend": False,
+            "marker": {"color": translucent(colour, 0.28), "line": {"width": 0}},
+        })  # fmt: skip
+        traces.append({
+            "type": "scatter", "x": part["mean_confidence"], "y": part["accuracy"], "mode": "markers", "name": side,
+            "showlegend": False,
+            "marker": {
+                "color": colour, "symbol": symbol, "size": 8 if small else 11,
+                "line": {"color": theme.text, "width": 0.5},
+            },
+            "error_y": {
+                "array": part["accuracy_high"] - part["accuracy"],
+                "arrayminus": part["accuracy"] - part["accuracy_low"],
+                "color": theme.text, "thickness": 1.3, "width": 4,
+            },
+            "customdata": rows[["count", "accuracy_low", "accuracy_high", "gap", "lower", "upper"]].to_numpy(),
+            "hovertemplate": (
+                "bin %{customdata[4]:.3f} to %{customdata[5]:.3f}: %{customdata[0]:,} samples<br>"
+                "accuracy %{y:.3f} [%{customdata[1]:.3f}, %{customdata[2]:.3f}]<br>"
+                f"confidence %{{x:.3f}}: {side} (%{{customdata[3]:+.3f}})<extra></extra>"
+            ),
+        })  # fmt: skip
+    lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
+    traces.append({
+        "type": "bar", "x": (lower + upper) / 2, "width": (upper - lower) * 0.92, "y": table["count"].to_numpy(),
+        "yaxis": "y2", "marker": {"color": theme.muted}, "showlegend": False,
+        "customdata": np.column_stack([lower, upper]),
+        "hovertemplate": "%{customdata[0]:.3f} to %{customdata[1]:.3f}: %{y:,} samples<extra></extra>",
+    })  # fmt: skip
+    fig.add_traces(traces)
     if not small:
         for (side, colour, _, mark), corner in zip(_SIDES, ((0.98, 0.06), (0.02, 0.95)), strict=True):
             fig.add_annotation(
                 text=f'<span style="color:{colour}">{mark}</span> {side}', x=corner[0], y=corner[1], showarrow=False,
                 xanchor="right" if corner[0] > 0.5 else "left",
             )  # fmt: skip
-    fig.update_layout(
-        barmode="overlay",
-        yaxis={"domain": [_STRIP + 0.06, 1], "range": [0, 1.04]},
-        yaxis2={
-            "domain": [0, _STRIP], "anchor": "x", "title": "" if small else "samples", "nticks": 3,
-            "rangemode": "tozero", "gridcolor": theme.grid, "zeroline": False, "automargin": True, "title_standoff": 10,
-        },
-        xaxis={"anchor": "y2", "range": [0, 1.01]},
-        margin={"b": 56},
-    )  # fmt: skip
+    layout = fig.layout
+    layout.barmode, layout.margin.b = "overlay", 56
+    layout.xaxis.anchor, layout.xaxis.range = "y2", [0, 1.01]
+    layout.yaxis.domain, layout.yaxis.range = [_STRIP + 0.06, 1], [0, 1.04]
+    layout.yaxis2 = {
+        "domain": [0, _STRIP], "anchor": "x", "title": {"text": "" if small else "samples", "standoff": 10},
+        "nticks": 3, "rangemode": "tozero", "gridcolor": theme.grid, "zeroline": False, "automargin": True,
+    }  # fmt: skip
     return fig
 
 
@@ -120,27 +118,29 @@ def tertile_map(found: ReliabilityMap, label: str, theme: Theme) -> go.Figure:
         f"at confidence {column / n_bins:.2f} to {(column + 1) / n_bins:.2f}",
         x=f"tertile of {label}",
         y="confidence bin",
-        height=max(320, 130 + 27 * n_bins),
+        height=90 + 40 * n_bins,
     )
     rows = [f"{b / n_bins:.2f}–{(b + 1) / n_bins:.2f}" for b in range(n_bins)]
     gap, counts = found.gap.T, found.counts.T
-    thin = np.where(counts > 0, [[f"({n:,})" for n in row] for row in counts], "")
-    text = np.where(np.isnan(gap), thin, [[f"{g:+.2f} ({n:,})".replace("-", "−") for g, n in zip(*pair, strict=True)]
-                                          for pair in zip(gap, counts, strict=True)])  # fmt: skip
     reach = max(0.1, float(np.nanmax(np.abs(gap))))
     middle = "#2A2D34" if theme.dark else "#F4F4F4"
+    text = [
+        ["" if np.isnan(v) else f"{v:+.2f}<br>({n:,})".replace("-", "−") for v, n in zip(*pair, strict=True)]
+        for pair in zip(gap, counts, strict=True)
+    ]
     fig.add_trace(
         go.Heatmap(
             x=list(TERTILES), y=rows, z=gap, zmin=-reach, zmax=reach, text=text, texttemplate="%{text}",
-            colorscale=[[0, OVER_CONFIDENT], [0.5, middle], [1, UNDER_CONFIDENT]], xgap=3, ygap=3, hoverongaps=False,
-            customdata=counts,
-            colorbar={"title": {"text": "accuracy<br>minus<br>confidence"}, "thickness": 14, "tickformat": "+.2f"},
+            textfont={"size": theme.font_size - 1}, showscale=False, xgap=3, ygap=3, hoverongaps=False,
+            colorscale=[[0, OVER_CONFIDENT], [0.5, middle], [1, UNDER_CONFIDENT]], customdata=counts,
             hovertemplate="%{x} tertile, confidence %{y}: %{z:+.3f}, %{customdata:,} samples<extra></extra>",
         )
     )  # fmt: skip
-    # A heat map writes nothing into its blank cells; their counts stand there all the same.
+    # The heat map picks its own text colour against a cell's colour; a blank cell has none to go by.
     for b, t in zip(*np.nonzero(np.isnan(gap) & (counts > 0)), strict=True):
-        fig.add_annotation(x=TERTILES[t], y=rows[b], text=str(thin[b, t]), showarrow=False, font={"color": theme.muted})
+        fig.add_annotation(
+            x=TERTILES[t], y=rows[b], text=f"({counts[b, t]:,})", showarrow=False, font={"color": theme.muted}
+        )
     fig.update_yaxes(type="category", showgrid=False, title_standoff=16)
     fig.update_xaxes(type="category", showgrid=False)
     fig.update_layout(margin={"b": 56})

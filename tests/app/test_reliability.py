@@ -174,6 +174,14 @@ def test_empty_bins_are_drawn_empty_and_sides_have_their_colours():
     assert diagram_title(table) == "Of 2 filled bins, 1 clearly over-confident and 1 clearly under-confident"
 
 
+def test_thin_cells_of_the_map_keep_their_counts_and_lose_their_colour():
+    confidence, correct = [0.9] * 6 + [0.1] * 3, [1] * 9
+    fig = tertile_map(reliability_map(confidence, correct, np.zeros(9), n_bins=2), "x", Theme(dark=True))
+    assert fig.data[0].text[1][0] == "+0.10<br>(6)"
+    assert fig.data[0].text[0][0] == ""
+    assert [note.text for note in fig.layout.annotations] == ["(3)"]
+
+
 def test_many_classes_show_the_extremes_and_thin_maps_say_so():
     rng = np.random.default_rng(0)
     confidence, predicted = rng.random(5000), rng.integers(0, 100, 5000)
