@@ -15,7 +15,8 @@ from app.plots.theme import Theme
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; } .verdict { font-size: 1.15rem; border-left: 4px solid #0072B2; padding-left: .8rem; }
-.finding { font-weight: 600; margin-bottom: 0; } .caption { opacity: .7; font-size: .9rem; } table { border-collapse: collapse; font-size: .9rem; }
+.finding { font-weight: 600; margin-bottom: 0; }
+.caption { opacity: .7; font-size: .9rem; } table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #e3e3e3; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 .wide { overflow-x: auto; } @media print { .wide { overflow: visible; } }
