@@ -22,8 +22,9 @@ one network of five; in float64 they agree to 1e-12.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,24 +107,18 @@ def train(batches: Sequence[Batch], recipe: Recipe, progress: Progress | None = 
 
     `progress` is called in the caller's thread; what it raises stops all threads and reaches the caller.
     """
-    import torch
-
-    n_threads = torch.get_num_threads()
     by_batch = [_blocks(batch, recipe) for batch in batches]
     blocks = [block for own in by_batch for block in own]
-    mine, *others = (blocks[share::n_threads] for share in range(min(n_threads, len(blocks))))
     stop = threading.Event()
-    try:
-        with ThreadPoolExecutor(max(1, len(others))) as pool:
-            try:
-                running = [pool.submit(_train_blocks, share, recipe.epochs, stop, None) for share in others]
-                _train_blocks(mine, recipe.epochs, stop, progress)
-                for share in running:
-                    share.result()
-            finally:
-                stop.set()
-    finally:
-        torch.set_num_threads(n_threads)
+    with _core_count() as n_cores, ThreadPoolExecutor(n_cores) as pool:
+        mine, *others = (blocks[share::n_cores] for share in range(min(n_cores, len(blocks))))
+        try:
+            running = [pool.submit(_train_blocks, share, recipe.epochs, stop, None) for share in others]
+            _train_blocks(mine, recipe.epochs, stop, progress)
+            for share in running:
+                share.result()
+        finally:
+            stop.set()
     return [
         Trained(
             np.concatenate([block.predict() for block in own]),
@@ -131,6 +126,39 @@ def train(batches: Sequence[Batch], recipe: Recipe, progress: Progress | None = 
         )
         for batch, own in zip(batches, by_batch, strict=True)
     ]
+
+
+@contextmanager
+def _core_count() -> Iterator[int]:
+    """How many threads torch may use, put back at the end: `_train_blocks` sets it to one, and the setting is global.
+
+    While another audit is under way the setting is not its usual self, hence the count of those under way.
+    """
+    import torch
+
+    with _under_way.lock:
+        if not _under_way.count:
+            _under_way.n_cores = torch.get_num_threads()
+        _under_way.count += 1
+        n_cores = _under_way.n_cores
+    try:
+        yield n_cores
+    finally:
+        with _under_way.lock:
+            _under_way.count -= 1
+            torch.set_num_threads(n_cores)
+
+
+@dataclass
+class _UnderWay:
+    """Audits being trained in this process, and torch's number of threads before the first of them."""
+
+    lock: threading.Lock
+    count: int = 0
+    n_cores: int = 1
+
+
+_under_way = _UnderWay(threading.Lock())
 
 
 def _blocks(batch: Batch, recipe: Recipe) -> list[_Block]:

@@ -1,5 +1,7 @@
 """Networks trained together beside each trained alone by autograd, and the closed-form probes beside scikit-learn."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -109,6 +111,18 @@ def test_the_number_of_threads_changes_no_bit():
     for other in results[1:]:
         assert np.array_equal(results[0].predictions, other.predictions)
         assert np.array_equal(results[0].losses, other.losses)
+
+
+def test_audits_at_the_same_time_leave_the_number_of_threads_as_it_was():
+    batch, _, _ = shuffled_batch(50, 2, 6, 4)
+    torch.set_num_threads(2)
+    (alone,) = train([batch], Recipe(hidden=4, epochs=300))
+    with ThreadPoolExecutor(3) as pool:
+        together = [pool.submit(train, [batch], Recipe(hidden=4, epochs=300)) for _ in range(6)]
+        assert all(np.array_equal(run.result()[0].predictions, alone.predictions) for run in together)
+    # A new thread starts from torch's global setting, which is what must not be left at one.
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2
 
 
 def test_an_interrupt_from_progress_stops_training_and_restores_the_threads():
