@@ -19,9 +19,8 @@ from engine.gaps.presets import PAPER
 from engine.gaps.trend import trend_test
 from engine.pvalues import ADJUSTMENTS, adjust_pvalues
 from engine.store import Cache
-from engine.types import Progress, RunData
+from engine.types import CELL, Progress, RunData
 
-CELL = ["suite", "backbone", "dataset", "variant", "block_size"]
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]
 P_COLUMNS = ("paper_p", "audited_p")
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
@@ -137,7 +136,7 @@ def by_cell(rows: pd.DataFrame) -> pd.DataFrame:
     if tested.empty:
         return pd.DataFrame(columns=[*CELL, "n"])
     tested = tested.astype(dict.fromkeys([*_MEASURES, *P_COLUMNS], float))
-    groups = tested.groupby(CELL, dropna=False, sort=True)
+    groups = tested.groupby(list(CELL), dropna=False, sort=True)
     parts: list[pd.Series[Any]] = [groups.size().rename("n")]
     for measure in _MEASURES:
         parts += [
@@ -201,7 +200,7 @@ def stability(rows: pd.DataFrame) -> pd.DataFrame:
     """
     tested = rows[rows["paper_p"].notna() | rows["audited_p"].notna()]
     table = []
-    for key, cell in tested.groupby(CELL, dropna=False, sort=True):
+    for key, cell in tested.groupby(list(CELL), dropna=False, sort=True):
         gaps, effects = cell["max_gap"].astype(float), cell["audited_effect"].astype(float).dropna()
         n, several = len(cell), len(cell) > 1
         positive, negative = int((effects > 0).sum()), int((effects < 0).sum())

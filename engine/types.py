@@ -15,6 +15,9 @@ FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+CELL = ("suite", "backbone", "dataset", "variant", "block_size")
+"""What the runs of one cell have in common; they differ in their seed."""
+
 Progress = Callable[[float, str], None]
 """Called with the fraction done (0 to 1) and a short text; whoever passes it decides how to show it."""
 

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 import numpy as np
 
 from engine import metrics
 from engine.bench.data import predictions
+from engine.bench.peers import declare_torchvision_operators
 from engine.bench.runner import Case, Work, installed
 
 N = 10_000
-
-
-@lru_cache
-def declare_torchvision_operators() -> object:
-    """Let torchmetrics import beside a CPU-only torch, whose torchvision lacks its compiled operators.
-
-    The declarations last as long as the object returned, which the cache of this function keeps.
-    """
-    import torch
-
-    if hasattr(torch.ops.torchvision, "nms"):
-        return None
-    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-    for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
-    return library
 
 
 def _top_label(n_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -33,3 +34,19 @@ def probmetrics_calibrators() -> ModuleType | None:
 
 def _leave_alone(**_settings: bool) -> Callable[[Any], Any]:
     return lambda function: function
+
+
+@lru_cache
+def declare_torchvision_operators() -> object:
+    """Let torchmetrics import beside a CPU-only torch, whose torchvision lacks its compiled operators.
+
+    The declarations last as long as the object returned, which the cache of this function keeps.
+    """
+    import torch
+
+    if hasattr(torch.ops.torchvision, "nms"):
+        return None
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+    return library

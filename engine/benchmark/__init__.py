@@ -1,7 +1,7 @@
 """The calibration benchmark: one run, many seeds, and how sensitive its answer is."""
 
 from engine.benchmark.ablation import feature_ablation
-from engine.benchmark.aggregate import CELL, aggregate_seeds, rank_one_counts
+from engine.benchmark.aggregate import aggregate_seeds, rank_one_counts
 from engine.benchmark.bandwidth import BandwidthLab, BandwidthPoint, bandwidth_grid, bandwidth_sensitivity
 from engine.benchmark.run import BenchmarkResult, run_benchmark
 from engine.benchmark.scores import HEADLINE, METRICS, Metric
@@ -9,7 +9,6 @@ from engine.benchmark.sensitivity import calibration_size_sensitivity, split_var
 from engine.splitting import split
 
 __all__ = [
-    "CELL",
     "HEADLINE",
     "METRICS",
     "BandwidthLab",

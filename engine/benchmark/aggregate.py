@@ -9,9 +9,7 @@ import pandas as pd
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.scores import METRICS
 from engine.errors import InvalidInput
-
-CELL = ("suite", "backbone", "dataset", "variant", "block_size")
-"""What runs share that differ by their seed only."""
+from engine.types import CELL
 
 
 def aggregate_seeds(scores: pd.DataFrame, runs: pd.DataFrame, by: Sequence[str] = CELL) -> pd.DataFrame:

@@ -10,8 +10,7 @@ import pandas as pd
 
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.result import CONTRASTS, PROBES, ProbeResult
-from engine.sweep import CELL
-from engine.types import Progress
+from engine.types import CELL, Progress
 
 if TYPE_CHECKING:
     from engine.store import Cache

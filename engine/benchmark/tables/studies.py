@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 
 from engine import latex
-from engine.benchmark.aggregate import CELL, rank_one_counts
+from engine.benchmark.aggregate import rank_one_counts
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.scores import METRICS
 from engine.benchmark.tables.parts import Material, Table, cells_of, is_vit, split_cells
 from engine.calibrators import CALIBRATORS
 from engine.features import FEATURES
+from engine.types import CELL
 
 MODE_LABELS = {"cv_nll": "CV-NLL", "oracle_ece": "Oracle ECE (a ceiling)"}
 
