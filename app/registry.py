@@ -21,6 +21,11 @@ class PageEntry:
     def script(self) -> Path:
         return ROOT / "pages" / f"{self.name}.py"
 
+    @property
+    def address(self) -> str:
+        """Where the page is served; the first page is served at the root, and only there."""
+        return "" if self is PAGES[0] else self.name
+
 
 PAGES: tuple[PageEntry, ...] = (
     PageEntry("overview", "Browse", "Overview", "What is in this cache, and what does the protocol say about it?"),

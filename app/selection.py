@@ -41,8 +41,8 @@ def run_label(row: pd.Series) -> str:
 
 
 def seed_label(row: pd.Series) -> str:
-    """What tells apart the runs of one cell."""
-    label = "imported" if pd.isna(row["seed"]) else f"seed {row['seed']}"
+    """What tells apart the runs of one cell: the seed, or the run's own name where nobody knows the seed."""
+    label = row["run_id"] if pd.isna(row["seed"]) else f"seed {row['seed']}"
     return f"{label}, last-5 ensemble" if str(row["suite"]).endswith("-last5") else label
 
 

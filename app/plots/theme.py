@@ -59,7 +59,6 @@ def translucent(colour: str, opacity: float) -> str:
 
 def figure(theme: Theme, *, title: str, x: str, y: str, height: int = 440) -> go.Figure:
     """An empty figure in the common style; the title says the finding, the axes the quantity and its unit."""
-    fig = go.Figure()
     axis = {
         "gridcolor": theme.grid,
         "zeroline": False,
@@ -69,7 +68,7 @@ def figure(theme: Theme, *, title: str, x: str, y: str, height: int = 440) -> go
         "title_standoff": 10,
         "automargin": True,
     }
-    fig.update_layout(
+    layout = go.Layout(
         title={
             "text": title,
             "x": 0,
@@ -90,7 +89,7 @@ def figure(theme: Theme, *, title: str, x: str, y: str, height: int = 440) -> go
         legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0.01, "x": 0},
         bargap=0.08,
     )
-    return fig
+    return go.Figure(layout=layout)  # much quicker than updating the layout of an empty figure
 
 
 def reference(fig: go.Figure, theme: Theme, **shape: float) -> None:

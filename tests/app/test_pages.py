@@ -113,6 +113,8 @@ def test_an_empty_slice_says_so(cache_of_kinds: Path, monkeypatch):
 def test_labels_name_the_run(cache_of_kinds: Path):
     with open_cache(cache_of_kinds) as cache:
         runs = cache.runs().set_index("run_id")
+    runs["run_id"] = runs.index
+    assert run_label(runs.loc["imported"]).startswith("unknown · dice · imported")
     assert run_label(runs.loc["full-s0-last5"]) == "toy · dice · Full-AR · seed 0, last-5 ensemble"
     assert run_label(runs.loc["no-logits-s0"]) == "toy · dice · Block-AR (b = 2) · seed 2"
 

@@ -52,7 +52,7 @@ def test_every_page_opens_from_the_navigation(visit, idle):
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)], ids=["wide", "dark", "narrow"])
 def test_no_text_is_cut(visit, idle, entry, width: int, dark: bool):
-    page = visit(entry.name, width=width, dark=dark)
+    page = visit(entry.address, width=width, dark=dark)
     page.wait_for_timeout(400)
     assert page.evaluate(CUT_TEXT) == []
     folder = os.environ.get("ROUTECAL_SCREENSHOTS")
