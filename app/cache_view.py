@@ -25,7 +25,7 @@ class CacheView(View):
         """What is counted, and which choices of the sidebar have no say here."""
         ensembles = is_ensemble(self.runs["suite"])
         counted = self.runs[~ensembles]
-        n_cells = counted.groupby(CELL, dropna=False).ngroups
+        n_cells = counted.groupby(list(CELL), dropna=False).ngroups
         parts = [
             f"whole cache: {_count(len(counted), 'run')} in {_count(n_cells, 'cell')}, all samples of each run",
             f"feature: {self.feature_label}",

@@ -59,7 +59,7 @@ else:
         if summary.first.empty:
             page.text("No run can be tested with this feature. Choose another one in the sidebar.")
         for run_id, name, why in summary.first[["run_id", "run", "reason"]].itertuples(index=False):
-            st.html(run_anchor("gap", view.runs.loc[run_id], view.selection, name, presenting=presenting()))
+            st.html(run_anchor("gap", view, run_id, presenting=presenting()))
             page.items.append(Item("text", name))
             page.caption(why)
 

@@ -25,6 +25,15 @@ def mark_of(test: str, theme: Theme, size: int = 12) -> dict[str, object]:
     }
 
 
+def _lines(name: str, width: int) -> list[str]:
+    """The name on one line, or with its last part on a line of its own."""
+    if len(name) <= width:
+        return [name]
+    head, dot, tail = name.rpartition(" · ")
+    parts = [head + dot.rstrip(), tail]
+    return [line for part in parts for line in textwrap.wrap(part, width, break_on_hyphens=False)]
+
+
 @dataclass(frozen=True, eq=False)
 class RowFigure:
     """A figure with a row per cell. `lanes[i]` are the heights (pixels from the top) of the lanes of cell i."""
@@ -56,7 +65,7 @@ def row_figure(
     fig = figure(theme, title=title, x=x, y="")
     depth, lanes = header * scale, []
     for cell, count in zip(cells, n_lanes, strict=True):
-        lines = textwrap.wrap(cell, width, break_on_hyphens=False)
+        lines = _lines(cell, width)
         fig.add_annotation(
             text="<br>".join(lines), x=0, xref="paper", y=depth, xanchor="left", yanchor="top", showarrow=False,
             align="left", borderpad=0, font={"color": theme.text, "size": theme.font_size},

@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -20,6 +21,7 @@ from app.plots import overview as plots
 from app.plots.theme import Theme
 from app.registry import page_for
 from app.selection import Protocol, Selection, Slice, run_label
+from app.view import View
 from engine.store import open_cache, publish, write_shard
 from engine.sweep import diagnose, look_first, single_models
 from engine.verdict_sweep import judge_cache, reason
@@ -58,8 +60,8 @@ def rows(cache_path: Path) -> pd.DataFrame:
         return single_models(diagnose(cache))
 
 
-def open_app(cache: Path, monkeypatch, page: str = "overview", **query: str) -> AppTest:
-    monkeypatch.setenv("ROUTECAL_CACHE", str(cache))
+def open_app(path: Path, monkeypatch, page: str = "overview", **query: str) -> AppTest:
+    monkeypatch.setenv("ROUTECAL_CACHE", str(path))
     app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
     for name, value in query.items():
         app.query_params[name] = value
@@ -146,7 +148,10 @@ def test_where_to_look_first_names_the_engines_runs_and_its_links_open_them(
     cache_path: Path, rows: pd.DataFrame, monkeypatch
 ):
     app = open_app(cache_path, monkeypatch)
-    anchors = [re.fullmatch(r'<a href="([^"]+)" target="_self">(.+)</a>', body) for body in html_of(app)[1:]]
+    anchors = [
+        re.fullmatch(r'<a href="([^"]+)" target="_self" style="color: inherit">(.+)</a>', body)
+        for body in html_of(app)[1:]
+    ]
     first = look_first(rows)
     with open_cache(cache_path) as cache:
         runs = cache.runs().set_index("run_id")
@@ -163,12 +168,21 @@ def test_where_to_look_first_names_the_engines_runs_and_its_links_open_them(
 def test_every_run_can_be_reached_by_its_link(cache_path: Path, monkeypatch):
     selection = Selection("", "", None, "r_std", Slice(), Protocol(min_support=8))
     with open_cache(cache_path) as cache:
-        runs = cache.runs().set_index("run_id", drop=False)
-    for _, row in runs.iterrows():
-        app = open_app(cache_path, monkeypatch, "sweep", **run_query(row, selection))
-        assert app.selectbox(key="run").value == row["run_id"]
+        view = View(cache, cache.runs().set_index("run_id", drop=False), selection)
+    for run_id in view.runs["run_id"]:
+        app = open_app(cache_path, monkeypatch, "sweep", **run_query(view, run_id))
+        assert app.selectbox(key="run").value == run_id
         assert app.selectbox(key="feature").value == "r_std"
         assert app.slider(key="support").value == 8
+
+
+def test_links_keep_the_cache_and_the_presentation(cache_path: Path, tmp_path: Path, monkeypatch):
+    for name in ("first.duckdb", "second.duckdb"):
+        shutil.copy(cache_path, tmp_path / name)
+    app = open_app(tmp_path / "first.duckdb", monkeypatch, cache="second.duckdb", present="1")
+    anchors = [body for body in html_of(app) if body.startswith("<a ")]
+    assert len(anchors) == 5
+    assert all("cache=second.duckdb" in anchor and "present=1" in anchor for anchor in anchors)
 
 
 def test_all_runs_are_in_the_table_and_ensembles_are_marked(cache_path: Path, monkeypatch):
