@@ -33,17 +33,17 @@ def _tiles(
     columns = slots(rows)
     cells = rows["cell"].drop_duplicates().tolist()
     drawn = row_figure(
-        theme, title=title, x="", cells=cells, n_lanes=[1] * len(cells), lane=44, below=8, header=26, width=36
+        theme, title=title, x="", cells=cells, n_lanes=[1] * len(cells), lane=44, below=8, heads=columns, width=36
     )
     fig, half = drawn.figure, drawn.lane / 2
-    texts = []
+    tiles, texts = [], []
     for _, row in rows.iterrows():
         column, y = columns.index(row["slot"]), drawn.lanes[cells.index(row["cell"])][0]
         fill, ink, text = style(row)
-        fig.add_shape(
-            type="rect", x0=column - 0.48, x1=column + 0.48, y0=y - half, y1=y + half, fillcolor=fill, layer="below",
-            line={"color": theme.muted, "width": 1, "dash": "dot" if text == "–" else "solid"},
-        )  # fmt: skip
+        tiles.append({
+            "type": "rect", "x0": column - 0.48, "x1": column + 0.48, "y0": y - half, "y1": y + half, "fillcolor": fill,
+            "layer": "below", "line": {"color": theme.muted, "width": 1, "dash": "dot" if text == "–" else "solid"},
+        })  # fmt: skip
         texts.append((column, y, text, ink))
     fig.add_trace(
         go.Scatter(
@@ -52,12 +52,9 @@ def _tiles(
             hovertext=hover, hovertemplate="%{hovertext}<extra></extra>",
         )
     )  # fmt: skip
-    for index, name in enumerate(columns):
-        fig.add_annotation(
-            text=name, x=index, y=0, yanchor="top", showarrow=False, font={"color": theme.muted}, borderpad=0
-        )
-    fig.update_xaxes(visible=False, range=[-0.5, len(columns) - 0.5], fixedrange=True)
-    fig.update_layout(margin_r=2)
+    fig.update_layout(
+        shapes=tiles, margin_r=2, xaxis={"visible": False, "range": [-0.5, len(columns) - 0.5], "fixedrange": True}
+    )
     return fig
 
 

@@ -53,27 +53,36 @@ def row_figure(
     n_lanes: Sequence[int],
     lane: int,
     below: int,
-    header: int = 0,
+    heads: Sequence[str] = (),
     width: int = 46,
 ) -> RowFigure:
     """An empty figure with the names of the cells written in, broken after `width` characters.
 
-    `lane`, `below` (room for the axis) and `header` (room above the first cell) are pixels at normal size. The vertical
+    `lane` and `below` (room for the axis) are pixels at normal size; `heads` stand above x = 0, 1, ... The vertical
     axis counts pixels from the top, so that rows keep their height however many there are.
     """
     scale = theme.font_size / 14
     fig = figure(theme, title=title, x=x, y="")
-    depth, lanes = header * scale, []
+    depth, lanes = (26 * scale if heads else 0.0), []
+    labels = [
+        {"text": text, "x": x, "y": 0, "yanchor": "top", "showarrow": False, "borderpad": 0,
+         "font": {"color": theme.muted}}
+        for x, text in enumerate(heads)
+    ]  # fmt: skip
     for cell, count in zip(cells, n_lanes, strict=True):
         lines = _lines(cell, width)
-        fig.add_annotation(
-            text="<br>".join(lines), x=0, xref="paper", y=depth, xanchor="left", yanchor="top", showarrow=False,
-            align="left", borderpad=0, font={"color": theme.text, "size": theme.font_size},
-        )  # fmt: skip
+        labels.append({
+            "text": "<br>".join(lines), "x": 0, "xref": "paper", "y": depth, "xanchor": "left", "yanchor": "top",
+            "showarrow": False, "align": "left", "borderpad": 0, "font": {"color": theme.text, "size": theme.font_size},
+        })  # fmt: skip
         depth += (_LINE * len(lines) + 4) * scale
         lanes.append([depth + lane * scale * (position + 0.5) for position in range(count)])
         depth += (lane * count + _GAP) * scale
     bottom = round(below * scale)
-    fig.update_yaxes(visible=False, range=[depth, 0], fixedrange=True)
-    fig.update_layout(margin={"t": _TOP, "b": bottom, "l": 2, "r": 12}, height=round(depth) + _TOP + bottom)
+    fig.update_layout(
+        yaxis={"visible": False, "range": [depth, 0], "fixedrange": True},
+        margin={"t": _TOP, "b": bottom, "l": 2, "r": 12},
+        height=round(depth) + _TOP + bottom,
+        annotations=labels,  # all at once: adding one at a time checks all of them every time
+    )
     return RowFigure(fig, lanes, lane * scale, depth)
