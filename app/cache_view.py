@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from app.view import View
 from engine.binning import N_BINS
-from engine.sweep import CELL, is_ensemble
+from engine.sweep import is_ensemble
+from engine.types import CELL
 
 
 def _count(n: int, noun: str) -> str:
@@ -16,10 +17,6 @@ def _count(n: int, noun: str) -> str:
 @dataclass(frozen=True, eq=False)
 class CacheView(View):
     """The whole cache under the chosen feature and minimum support."""
-
-    @classmethod
-    def of(cls, view: View) -> CacheView:
-        return cls(view.cache, view.runs, view.selection)
 
     def caption(self) -> str:
         """What is counted, and which choices of the sidebar have no say here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from urllib.parse import urlencode
 
-from app.selection import BACKBONES, DATASETS, run_label, seed_label, variant_label
+from app.selection import BACKBONES, DATASETS, choice_label, run_label, variant_label
 from app.view import View
 
 
@@ -20,7 +20,7 @@ def run_query(view: View, run_id: str, *, presenting: bool = False) -> dict[str,
         "backbone": BACKBONES.get(row["backbone"], row["backbone"]),
         "data": DATASETS.get(row["dataset"], row["dataset"]),
         "variant": variant_label(row["variant"], row["block_size"]),
-        "run": seed_label(row),
+        "run": choice_label(view.runs, run_id),
         "feature": view.feature_label,
         "support": str(view.selection.protocol.min_support),
     }

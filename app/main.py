@@ -11,6 +11,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 
 import streamlit as st  # noqa: E402
 
+from app.components.page import draw_sidebar  # noqa: E402
 from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 
@@ -23,4 +24,5 @@ for entry in PAGES:
 current = st.navigation(sections, position="hidden" if presenting else "sidebar")
 if presenting:
     present(current, [page for pages in sections.values() for page in pages])
+draw_sidebar()
 current.run()

@@ -10,7 +10,7 @@ import pandas as pd
 from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
 from engine.gaps.gap import MIN_SUPPORT
 from engine.splitting import split
-from engine.types import BoolArray, FloatArray, RunData
+from engine.types import CELL, BoolArray, FloatArray, RunData
 
 VARIANTS = {
     "baseline": "plain residual",
@@ -44,6 +44,15 @@ def seed_label(row: pd.Series) -> str:
     """What tells apart the runs of one cell: the seed, or the run's own name where nobody knows the seed."""
     label = row["run_id"] if pd.isna(row["seed"]) else f"seed {row['seed']}"
     return f"{label}, last-5 ensemble" if str(row["suite"]).endswith("-last5") else label
+
+
+def choice_label(runs: pd.DataFrame, run_id: str) -> str:
+    """The seed, with the suite where two suites have a run of the same cell and seed."""
+    row = runs.loc[run_id]
+    alike = runs[(runs[list(CELL[1:])].fillna(-1) == row[list(CELL[1:])].fillna(-1)).all(axis=1)]
+    labels = [seed_label(other) for _, other in alike.iterrows()]
+    label = seed_label(row)
+    return f"{label} ({row['suite']})" if labels.count(label) > 1 else label
 
 
 @dataclass(frozen=True)

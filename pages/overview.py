@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from app.cache_view import CacheView
 from app.components.page import open_page, presenting
 from app.export import Item
 from app.links import run_anchor
@@ -13,8 +12,7 @@ from engine.sweep import chance_range, is_ensemble
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
 
-page = open_page("overview")
-page.view = CacheView.of(page.view)
+page = open_page("overview", whole_cache=True)
 view = page.view
 summary = results_sweep.summary(view)
 verdict, counted = summary.verdict, summary.counted

@@ -3,7 +3,6 @@
 import pandas as pd
 import streamlit as st
 
-from app.cache_view import CacheView
 from app.components.page import open_page
 from app.loaders import results_sweep
 from app.plots import sweep as plots
@@ -16,8 +15,7 @@ def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     return ["–" if pd.isna(low) else f"[{low:.3f}, {high:.3f}]" for low, high in pairs]
 
 
-page = open_page("sweep")
-page.view = CacheView.of(page.view)
+page = open_page("sweep", whole_cache=True)
 summary = results_sweep.summary(page.view)
 counted, cells = summary.counted, summary.stable.cells
 page.verdict(summary.stable.sentence, controls=summary.verdict.n_tested > 0)

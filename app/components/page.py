@@ -11,14 +11,18 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from app.cache_view import CacheView
 from app.components import sidebar
 from app.export import Item, page_html
 from app.loaders.cache import available_caches, current_cache, runs
 from app.plots.theme import Theme
 from app.registry import page_for
+from app.selection import Selection
 from app.view import View
 from engine.errors import CacheError
+from engine.store import Cache
 
+_CHOSEN = "routecal-chosen"
 _VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
 
 
@@ -137,23 +141,49 @@ def _plain(text: str) -> str:
     return text
 
 
-def open_page(name: str) -> Page:
-    """Title, sidebar and data of a page; an unreadable or empty cache ends the script with what to do about it."""
-    st.title(page_for(name).question)
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """What the sidebar says, or why there is nothing to choose from."""
+
+    cache: Cache | None = None
+    runs: pd.DataFrame | None = None
+    selection: Selection | None = None
+    error: str = ""
+
+
+def draw_sidebar() -> None:
+    """Open the cache and draw the sidebar, before the page itself runs.
+
+    Not inside the page: widgets bound to the address lose their values on a page switch unless every page shares them.
+    """
     try:
         cache = current_cache(sidebar.choose_cache(available_caches()))
         table = runs(cache)
     except CacheError as error:
-        st.error(f"The cache cannot be read. {error}")
+        st.session_state[_CHOSEN] = _Chosen(error=str(error))
+        return
+    selection = None if table.empty else sidebar.choose(table, cache.fingerprint)
+    st.session_state[_CHOSEN] = _Chosen(cache, table, selection)
+
+
+def open_page(name: str, *, whole_cache: bool = False) -> Page:
+    """Title and data of a page; an unreadable or empty cache ends the script with what to do about it.
+
+    whole_cache : the page is about all runs, so the chosen run and slice do not apply to it.
+    """
+    st.title(page_for(name).question)
+    chosen: _Chosen = st.session_state[_CHOSEN]
+    if chosen.cache is None or chosen.runs is None:
+        st.error(f"The cache cannot be read. {chosen.error}")
         st.button("Try again")
         st.stop()
-    if table.empty:
+    if chosen.selection is None:
         st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
         st.stop()
-    selection = sidebar.choose(table, cache.fingerprint)
-    page = Page(name, View(cache, table, selection), current_theme())
-    if page.view.run.n_samples == 0:
-        page.caption(page.view.caption())
+    view = (CacheView if whole_cache else View)(chosen.cache, chosen.runs, chosen.selection)
+    page = Page(name, view, current_theme())
+    if not whole_cache and view.run.n_samples == 0:
+        page.caption(view.caption())
         st.info("No sample is in this slice. Widen it in the sidebar.")
         st.stop()
     return page

@@ -16,8 +16,8 @@ from app.selection import (
     Protocol,
     Selection,
     Slice,
+    choice_label,
     run_label,
-    seed_label,
     variant_label,
 )
 from engine.binning import TERTILE_QUANTILES, TERTILES
@@ -50,7 +50,7 @@ def _choose_run(runs: pd.DataFrame) -> str:
     labels = [variant_label(*pair) for pair in zip(left["variant"], left["block_size"], strict=True)]
     variant = _choose("Variant", list(dict.fromkeys(labels)), "variant")
     left = left[[label == variant for label in labels]]
-    return _choose("Run", left["run_id"].tolist(), "run", lambda run_id: seed_label(runs.loc[run_id]))
+    return _choose("Run", left["run_id"].tolist(), "run", lambda run_id: choice_label(runs, run_id))
 
 
 def _choose_slice(row: pd.Series) -> Slice:

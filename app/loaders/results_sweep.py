@@ -10,7 +10,8 @@ import streamlit as st
 from app.loaders import results
 from app.selection import BACKBONES, DATASETS, run_label, variant_label
 from app.view import View
-from engine.sweep import CELL, effect_intervals, is_ensemble, look_first, single_models, sorted_pvalues
+from engine.sweep import effect_intervals, is_ensemble, look_first, single_models, sorted_pvalues
+from engine.types import CELL
 from engine.verdict_sweep import CacheVerdict, StabilityVerdict, judge_cache, judge_stability, reason
 
 
