@@ -12,7 +12,7 @@ from engine.claims import OUTCOMES, ClaimResult, as_frame
 from engine.claims import audit as audit_paper
 from engine.errors import InvalidInput
 from engine.store import open_cache
-from engine.sweep import by_cell, diagnose, multiplicity
+from engine.sweep import by_cell, diagnose, multiplicity, single_models
 from engine.verdict import format_p
 
 _SHOWN = {
@@ -47,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_paper(arguments)
     progress = _progress if sys.stderr.isatty() else None
     with open_cache(arguments.cache) as cache:
-        rows = diagnose(cache, feature_name=arguments.feature, alpha=arguments.alpha, progress=progress)
+        rows = single_models(
+            diagnose(cache, feature_name=arguments.feature, alpha=arguments.alpha, progress=progress), arguments.alpha
+        )
     if arguments.json:
         print(rows.to_json(orient="records", indent=2))
     elif arguments.csv:
