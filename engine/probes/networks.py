@@ -185,6 +185,13 @@ def _train_blocks(blocks: list[_Block], epochs: int, stop: threading.Event, prog
                 progress((epoch + 1) / epochs, f"epoch {epoch + 1} of {epochs}")
 
 
+def _aligned(array: FloatArray) -> torch.Tensor:
+    """A copy in torch's own memory: a matrix product may round otherwise where memory begins at another offset."""
+    import torch
+
+    return torch.from_numpy(array).clone(memory_format=torch.contiguous_format)
+
+
 class _Block:
     """A few networks of a batch as one matrix product over [shared columns, 1, private column of each]."""
 
@@ -197,10 +204,10 @@ class _Block:
         n_shared = batch.shared.shape[1]
         n_inputs, n_units = n_shared + 1 + self.n_networks, self.n_networks * recipe.hidden
         self.buffer_size = n_units * self.n_rows
-        self.inputs = torch.from_numpy(np.vstack([batch.shared.T, np.ones(self.n_rows), private]))
-        self.targets = torch.from_numpy(batch.targets[networks, np.newaxis].copy())
+        self.inputs = _aligned(np.vstack([batch.shared.T, np.ones(self.n_rows), private]))
+        self.targets = _aligned(batch.targets[networks, np.newaxis])
         held_out, held_out_private = batch.held_out[:, 1:], batch.held_out[:, 0]
-        self.held_out = torch.from_numpy(
+        self.held_out = _aligned(
             np.vstack([held_out.T, np.ones(len(held_out)), np.tile(held_out_private, (self.n_networks, 1))])
         )
 
@@ -215,7 +222,7 @@ class _Block:
         outer = np.concatenate([start.outer for start in starts])
         offset = np.array([start.outer_bias for start in starts])
 
-        self.parameters = torch.from_numpy(np.concatenate([inner.ravel(), outer, offset]))
+        self.parameters = _aligned(np.concatenate([inner.ravel(), outer, offset]))
         self.gradient = torch.empty_like(self.parameters)
         sizes = [inner.size, outer.size, offset.size]
         self.inner, self.outer, self.offset = torch.split(self.parameters, sizes)
@@ -225,7 +232,7 @@ class _Block:
         self.second_moment = torch.zeros_like(self.parameters)
 
         # The factor 2/n of every gradient stands where it costs nothing: in the mask and in the vector that sums rows.
-        self.own = torch.from_numpy(own.reshape(n_units, n_inputs).T * (2 / self.n_rows))
+        self.own = _aligned(own.reshape(n_units, n_inputs).T * (2 / self.n_rows))
         self.summing = torch.full((self.n_rows,), 2 / self.n_rows, dtype=torch.float64)
         self.sums = torch.empty(n_inputs, n_units, dtype=torch.float64)
         self.losses = torch.empty(recipe.epochs, self.n_networks, 1, 1, dtype=torch.float64)
