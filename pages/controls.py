@@ -27,8 +27,9 @@ def plant() -> None:
         delta = st.slider("Planted gap", 0.0, 0.3, 0.1, 0.01, key="delta", bind="query-params")
         seed = st.number_input("World", 0, 999, 0, key="world", bind="query-params", help="Another random draw.")
         paper, audited = controls.planted(view, float(delta), int(seed))
-        for label, p_value in (("the paper's test", paper.p_value), ("the audited test", audited.p_value)):
-            st.metric(label, "cannot run" if p_value is None else format_p(p_value))
+        tests = (("The paper's test", paper.p_value), ("The audited test", audited.p_value))
+        lines = [f"{name}: **{'cannot run' if p is None else format_p(p)}**" for name, p in tests]
+        st.markdown("  \n".join(lines))
     with right:
         page.figure(tertile_curves(paper, page.theme), "planted", alt="Tertile curves of a world with a planted gap")
 

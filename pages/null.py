@@ -9,6 +9,7 @@ from app.plots import null as plots
 
 STATISTICS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
 METHODS = {"exact": "exact", "hypergeometric": "simulated counts", "shuffle": "shuffled samples (the paper's way)"}
+PERMUTATIONS = (100, 200, 500, 1000, 2000, 5000, 10_000)
 
 page = open_page("null")
 view = page.view
@@ -20,24 +21,33 @@ if view.rho is None:
 verdict = results.verdict(view)
 page.verdict(verdict.sentence)
 
-controls, main = st.columns([1, 3])
-with controls:
-    statistic = st.radio(
-        "Statistic", list(STATISTICS), format_func=STATISTICS.get, key="statistic", bind="query-params"
-    )
-    method = st.radio("Null", list(METHODS), format_func=METHODS.get, key="method", bind="query-params")
-    permutations = st.select_slider(
-        "Permutations", [100, 200, 500, 1000, 2000, 5000, 10_000], 5000, key="permutations", bind="query-params",
-        disabled=method == "exact", help="The exact method needs none.",
-    )  # fmt: skip
-test = results.permutation(view, statistic=statistic, method=method, n_permutations=permutations)
-with main:
-    page.figure(plots.null_distribution(test, page.theme), "null", alt="Null distribution with the observed value")
+
+@st.fragment
+def draw_null() -> None:
+    """The choices redraw this part only."""
+    controls, main = st.columns([1, 3])
+    with controls:
+        statistic = st.radio("Statistic", STATISTICS, format_func=STATISTICS.get, key="statistic", bind="query-params")
+        method = st.radio("Null", METHODS, format_func=METHODS.get, key="method", bind="query-params")
+        permutations = st.select_slider(
+            "Permutations", PERMUTATIONS, 5000, key="permutations", bind="query-params", disabled=method == "exact",
+            help="The exact method needs none.",
+        )  # fmt: skip
+    test = results.permutation(view, statistic=statistic, method=method, n_permutations=permutations)
+    with main:
+        page.figure(plots.null_distribution(test, page.theme), "null", alt="Null distribution with the observed value")
+
+
+draw_null()
 
 page.heading("The paper's test beside the audited test")
 left, right = st.columns(2)
 with left:
-    page.figure(plots.bin_contributions(test, page.theme), "bins", alt="Gap of each bin against its null range")
+    page.figure(
+        plots.bin_contributions(results.permutation(view), page.theme),
+        "bins",
+        alt="Gap of each bin against its null range",
+    )
 with right:
     curve = results.p_by_bins(view)
     page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
@@ -53,7 +63,7 @@ agreement = pd.DataFrame([
     {"statistic": STATISTICS[s], "method": METHODS[m], "observed": r.observed, "p": r.p_value}
     for s in STATISTICS
     for m in METHODS
-    for r in [results.permutation(view, statistic=s, method=m, n_permutations=permutations)]
+    for r in [results.permutation(view, statistic=s, method=m)]
 ])  # fmt: skip
 page.table(
     agreement,

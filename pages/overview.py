@@ -3,7 +3,6 @@
 import streamlit as st
 
 from app.components.page import open_page, presenting
-from app.export import Item
 from app.links import run_anchor
 from app.loaders import results_sweep
 from app.plots import overview as plots
@@ -29,7 +28,7 @@ else:
     with st.container(horizontal=True, gap="medium"):
         for label, value, beside in numbers:
             st.metric(label, str(value), beside, delta_color="off", delta_arrow="off", width="content")
-    page.items.append(Item("text", " · ".join(f"{label}: {value} ({beside})" for label, value, beside in numbers)))
+    page.note(" · ".join(f"{label}: {value} ({beside})" for label, value, beside in numbers))
 
     side_by_side = len(plots.slots(counted)) <= WIDE_SLOTS
     panels = st.columns(3) if side_by_side else [st.container() for _ in range(3)]
@@ -58,7 +57,7 @@ else:
             page.text("No run can be tested with this feature. Choose another one in the sidebar.")
         for run_id, name, why in summary.first[["run_id", "run", "reason"]].itertuples(index=False):
             st.html(run_anchor("gap", view, run_id, presenting=presenting()))
-            page.items.append(Item("text", name))
+            page.note(name)
             page.caption(why)
 
     page.heading("All runs")

@@ -43,36 +43,44 @@ class Page:
     name: str
     view: View
     theme: Theme
-    items: list[Item] = field(default_factory=list)
+    shown: dict[str, Item] = field(default_factory=dict)
+
+    def _show(self, kind: str, content: str | go.Figure | pd.DataFrame, key: str | None = None) -> None:
+        """Remember what is shown; a fragment that draws a figure again replaces the old one."""
+        self.shown[key or f"{kind}-{len(self.shown)}"] = Item(kind, content)
+
+    def note(self, text: str) -> None:
+        """Something shown by other means than this class, for the exported page."""
+        self._show("text", text)
 
     def verdict(self, sentence: str, *, controls: bool = True) -> None:
         """The computed sentence under the title, then the settings in force."""
-        self.items.append(Item("verdict", sentence))
+        self._show("verdict", sentence)
         st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
         self.caption(self.view.caption())
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
 
     def heading(self, text: str) -> None:
-        self.items.append(Item("heading", text))
+        self._show("heading", text)
         st.markdown(f"### {_plain(text)}")
 
     def text(self, text: str) -> None:
-        self.items.append(Item("text", text))
+        self._show("text", text)
         st.markdown(_plain(text))
 
     def caption(self, text: str) -> None:
-        self.items.append(Item("caption", text))
+        self._show("caption", text)
         st.caption(_plain(text))
 
     def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
         """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG."""
         title = fig.layout.title.text
         if title:
-            self.items.append(Item("finding", title))
+            self._show("finding", title, f"finding-{key}")
             st.markdown(f"**{_plain(title)}**")
             fig.update_layout(title=None, margin={"t": 16})
-        self.items.append(Item("figure", fig))
+        self._show("figure", fig, f"figure-{key}")
         config = {
             "displaylogo": False,
             "toImageButtonOptions": {"format": "svg", "filename": f"routecal-{self.name}-{key}"},
@@ -85,7 +93,7 @@ class Page:
     ) -> None:
         """A table with the columns in `names`, in that order and under those names, to read, as CSV and as LaTeX."""
         shown = frame[list(names)].rename(columns=dict(names))
-        self.items.append(Item("table", shown))
+        self._show("table", shown, f"table-{key}")
         columns = {
             names[name]: st.column_config.NumberColumn(format=pattern) for name, pattern in (formats or {}).items()
         }
@@ -112,14 +120,14 @@ class Page:
     def finish(self) -> None:
         """The link to this view, the page as a file, and in presenter mode the way to the next page."""
         st.divider()
-        title, items, theme = page_for(self.name).question, tuple(self.items), self.theme
+        title = page_for(self.name).question
         left, right = st.columns([3, 1])
         with left:
             st.caption("Link to this view")
             st.code(_link(), language=None, wrap_lines=True)
         right.download_button(
             "Download page",
-            lambda: page_html(title, items, theme),
+            lambda: page_html(title, list(self.shown.values()), self.theme),
             f"routecal-{self.name}.html",
             "text/html",
             on_click="ignore",

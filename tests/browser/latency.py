@@ -28,10 +28,10 @@ st.plotly_chart(go.Figure(go.Scatter(x=[0, 1, 2], y=[0, value, 1])), key="figure
 # Resolves with the time of the first frame after the first figure was redrawn.
 NEXT_PAINT = """() => new Promise(resolve => {
     const figure = document.querySelector('.js-plotly-plot');
-    const drawn = JSON.stringify(figure.data.map(t => Array.from(t.y || [])));
+    const drawn = JSON.stringify(figure.data.map(t => t.y));
     const look = () => {
         const now = document.querySelector('.js-plotly-plot');
-        if (now && now.data && JSON.stringify(now.data.map(t => Array.from(t.y || []))) !== drawn)
+        if (now && now.data && JSON.stringify(now.data.map(t => t.y)) !== drawn)
             requestAnimationFrame(() => resolve(performance.now()));
         else setTimeout(look, 5);
     };

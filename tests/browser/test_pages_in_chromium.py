@@ -96,6 +96,16 @@ def test_choosing_a_feature_changes_the_page_and_the_printed_link_works(visit, i
     assert figures(again) == figures(page)
 
 
+def test_a_choice_survives_a_page_switch(visit, idle):
+    page = visit("gap?support=7&variant=Block-AR+%28b+%3D+2%29")
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name="Permutation null", exact=True).click()
+    expect(page.get_by_role("heading", name="Could that gap be chance?")).to_be_visible(timeout=30_000)
+    idle(page)
+    caption = page.get_by_test_id("stCaptionContainer").first.inner_text()
+    assert "Block-AR (b = 2)" in caption
+    assert "at least 7 samples a side" in caption
+
+
 def test_presenter_mode_hides_the_sidebar_and_turns_pages(visit):
     page = visit("gap?present=1")
     expect(page.get_by_test_id("stSidebar")).not_to_be_visible()
