@@ -15,6 +15,7 @@ from engine.types import FloatArray, IntArray
 Matching = Literal["equal_width", "equal_mass"]
 MATCHINGS: tuple[str, ...] = get_args(Matching)
 N_BINS = 15
+MOST_BINS = 1_000_000
 TERTILES = ("low", "mid", "high")
 TERTILE_QUANTILES = (1 / 3, 2 / 3)
 
@@ -72,7 +73,9 @@ def equal_mass_bins(confidence: FloatArray, n_bins: int = N_BINS) -> IntArray:
 
 def confidence_bins(confidence: FloatArray, n_bins: int, matching: Matching) -> IntArray:
     """Bin index under either matching."""
-    validation.whole("n_bins", n_bins, 1)
+    n_bins = validation.whole("n_bins", n_bins, 1)
+    if n_bins > MOST_BINS:
+        raise InvalidInput("n_bins", f"at most {MOST_BINS:,} bins", f"{n_bins:,}")
     validation.choice("matching", matching, MATCHINGS)
     if matching == "equal_width":
         return equal_width_bins(confidence, n_bins)
@@ -94,8 +97,8 @@ class Tertiles:
 
 
 def check_quantiles(quantiles: tuple[float, float]) -> tuple[float, float]:
-    """Two increasing fractions."""
-    if len(quantiles) != 2:
+    """Two fractions, the lower one first; equal ones leave no middle group."""
+    if not isinstance(quantiles, (tuple, list)) or len(quantiles) != 2:
         raise InvalidInput("quantiles", "two fractions, such as (1/3, 2/3)", repr(quantiles))
     low, high = (validation.fraction("quantiles", q) for q in quantiles)
     if low > high:
@@ -136,7 +139,9 @@ def tertiles(rho: FloatArray, quantiles: tuple[float, float] = TERTILE_QUANTILES
     cuts = cut_points(
         tuple((float(placed[below]), float(placed[above])) for below, above in ranks), rho.size, quantiles
     )
-    index = (rho > cuts[0]).astype(np.int64)
-    index += rho > cuts[1]
+    # Doubles, not Python floats: numpy would round those to the precision of a float32 rho before comparing.
+    low_cut, high_cut = np.float64(cuts[0]), np.float64(cuts[1])
+    index = (rho > low_cut).astype(np.int64)
+    index += rho > high_cut
     low, mid, high = (int(size) for size in np.bincount(index, minlength=3))
     return Tertiles(index, cuts, (low, mid, high))

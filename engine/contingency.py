@@ -71,6 +71,7 @@ def tabulate(
     """Count samples by confidence bin, tertile of rho and correctness."""
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     bins = confidence_bins(checked_confidence, n_bins, matching)
+    n_bins = int(n_bins)
     groups = tertiles(checked_rho, quantiles)
     cells = (bins * 3 + groups.index) * 2 + checked_correct
     counts = np.bincount(cells, minlength=n_bins * 6).reshape(n_bins, 3, 2).astype(np.int64, copy=False)

@@ -78,7 +78,7 @@ def predictive_entropy(run: RunData) -> FloatArray:
     probabilities = run.probs
     n_classes = probabilities.shape[1]
     if n_classes < 2:
-        raise InvalidInput("logits", "at least two classes for a predictive entropy", "one class")
+        raise MissingData("second class", "a predictive entropy", "choose another feature")
     entropy: FloatArray = -xlogy(probabilities, probabilities).sum(axis=1) / np.log(n_classes)
     return entropy
 
@@ -133,9 +133,11 @@ def check_layers(layers: Sequence[int], n_layers: int) -> tuple[int, ...]:
     """Distinct layer numbers of an L-layer profile, in depth order."""
     if n_layers == 0:
         raise MissingData("routing profile", "a custom feature", "choose a run with routing layers")
+    if not isinstance(layers, (tuple, list, range, np.ndarray)) or len(layers) == 0:
+        raise InvalidInput("layers", f"one or more layer numbers from 1 to {n_layers}", repr(layers))
     chosen = tuple(sorted({validation.whole("layers", layer, 1) for layer in layers}))
-    if not chosen or chosen[-1] > n_layers:
-        raise InvalidInput("layers", f"one or more layer numbers from 1 to {n_layers}", repr(list(layers)))
+    if chosen[-1] > n_layers:
+        raise MissingData(f"layer {chosen[-1]}", "this custom feature", f"it has layers 1 to {n_layers}")
     return chosen
 
 
@@ -151,11 +153,11 @@ def feature(run: RunData, name: str | CustomFeature) -> FloatArray:
     """(n,) values of a named feature, a custom one, or one of the run's own extra columns."""
     if isinstance(name, CustomFeature):
         return custom(run, name.layers, name.summary, name.times_confidence)
-    if name in FEATURES:
+    if isinstance(name, str) and name in FEATURES:
         return FEATURES[name].compute(run)
-    if name in run.extra:
+    if isinstance(name, str) and name in run.extra:
         return run.extra[name]
-    raise UnknownName("feature", name, (*FEATURES, *run.extra))
+    raise UnknownName("feature", str(name), (*FEATURES, *run.extra))
 
 
 def available_features(run: RunData) -> list[str]:

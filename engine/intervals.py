@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from engine import validation
+from engine.errors import InvalidInput
 from engine.types import FloatArray
 
 
@@ -16,6 +17,10 @@ def wilson_interval(successes: ArrayLike, trials: ArrayLike, level: float = 0.95
     (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), z the normal quantile of (1 + level) / 2.
     """
     hits, counts = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    if not ((hits >= 0) & (hits <= counts)).all():
+        raise InvalidInput(
+            "successes", "between zero and the number of trials", "more successes than trials, or fewer than 0"
+        )
     z = float(norm.ppf((1 + validation.fraction("level", level)) / 2))
     n = np.where(counts > 0, counts, 1.0)
     p = hits / n

@@ -116,7 +116,9 @@ def classwise_ece(probabilities: ArrayLike, labels: ArrayLike, *, n_bins: int = 
     others = np.flatnonzero(flat >= equal_width_edges(n_bins)[1].astype(flat.dtype))
     values = flat[others]
     cells = (others % n_classes) * n_bins + equal_width_bins(values, n_bins)
-    sums = np.bincount(cells, weights=values, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    # Of no values at all, numpy counts in integers whatever the weights.
+    sums = np.bincount(cells, weights=values, minlength=n_classes * n_bins).astype(np.float64)
+    sums = sums.reshape(n_classes, n_bins)
     sums[:, 0] += checked.sum(axis=0, dtype=np.float64) - sums.sum(axis=1)
     own = equal_width_bins(checked[np.arange(n), classes], n_bins)
     sums -= np.bincount(classes * n_bins + own, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
@@ -149,6 +151,8 @@ def smooth_ece(confidence: ArrayLike, correct: ArrayLike) -> float:
 
     if error_at(_SMALLEST_SMOOTHING) <= _SMALLEST_SMOOTHING:
         return error_at(_SMALLEST_SMOOTHING)
+    if error_at(1.0) >= 1.0:  # every prediction certain and wrong: no smoothing scale is large enough
+        return error_at(1.0)
     scale = brentq(lambda sigma: error_at(sigma) - sigma, _SMALLEST_SMOOTHING, 1.0, xtol=1e-7)
     return error_at(float(scale))
 
@@ -177,8 +181,9 @@ def worst_tertile_ece(
 ) -> float:
     """Largest equal-width ECE inside a tertile of rho; a tertile emptied by ties does not compete."""
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+    n_bins = validation.whole("n_bins", n_bins, 1)
     groups = tertiles(checked_rho, quantiles)
-    cells = groups.index * n_bins + equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
+    cells = groups.index * n_bins + equal_width_bins(checked_confidence, n_bins)
     residuals = np.bincount(cells, weights=checked_correct - checked_confidence, minlength=3 * n_bins)
     sizes = np.array(groups.sizes)
     errors = np.abs(residuals).reshape(3, n_bins).sum(axis=1)[sizes > 0] / sizes[sizes > 0]

@@ -132,7 +132,7 @@ def _add_multiplicity(frame: pd.DataFrame, column: str, alpha: float) -> None:
 
 def by_cell(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per cell (backbone, data set, variant, ...): mean and std (ddof 0) over seeds, smallest p, rejections."""
-    tested = rows[rows["paper_p"].notna()]
+    tested = rows[rows["paper_p"].notna() | rows["audited_p"].notna()]
     if tested.empty:
         return pd.DataFrame(columns=[*CELL, "n"])
     tested = tested.astype(dict.fromkeys([*_MEASURES, *P_COLUMNS], float))

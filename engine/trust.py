@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine.controls import FalseAlarms, PowerCurve
+from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve
 from engine.gaps.cmh import cmh_test
 from engine.gaps.permutation import permutation_test
 from engine.gaps.presets import TESTS, Preset
 from engine.gaps.trend import trend_test
 from engine.gaps.weighted import weighted_gap_test
-from engine.verdict import TOLERATED_INFLATION
 
 _SINGLE: dict[str, Any] = {
     "max_gap": permutation_test,
@@ -53,7 +52,7 @@ def trust_table(
     """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading."""
     n_samples = len(pd.Series(confidence))
     rows = []
-    for test in power.detectable:
+    for test in (test for test in power.detectable if test in alarms.p_values):
         p_value = run_test(TESTS[test], confidence, correct, rho, n_samples)
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({

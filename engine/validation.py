@@ -13,6 +13,8 @@ from engine.types import BoolArray, FloatArray, IntArray
 
 
 def _numeric(name: str, value: ArrayLike, n_dimensions: int) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidInput(name, "an array without a mask (drop or fill the masked samples first)", "a masked array")
     try:
         array = np.asarray(value)
     except ValueError as error:  # ragged nested sequences
@@ -34,8 +36,7 @@ def vector(name: str, value: ArrayLike, length: int | None = None) -> FloatArray
         raise InvalidInput(name, "at least one sample", "an empty array")
     if length is not None and array.size != length:
         raise InvalidInput(name, f"{length} samples, as in the other arrays", f"{array.size}")
-    # A sum is finite only if every term is (or if it overflows, which the full check then settles).
-    if not np.isfinite(array.sum()) and not np.isfinite(array).all():
+    if not np.isfinite(array).all():
         where = int(np.flatnonzero(~np.isfinite(array))[0])
         raise InvalidInput(name, "finite numbers", f"{array[where]} at position {where}")
     return array
@@ -58,7 +59,7 @@ def confidence(value: ArrayLike, length: int | None = None, name: str = "confide
     """Probabilities in [0, 1]."""
     array = value
     # NaN survives a minimum and fails its comparison, so two passes check a clean array for everything.
-    if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.ndim == 1 and array.size):
+    if not (type(array) is np.ndarray and array.dtype == np.float64 and array.ndim == 1 and array.size):
         array = vector(name, value, length)
     low, high = array.min(), array.max()
     if not (low >= 0 and high <= 1):
@@ -89,8 +90,8 @@ def probabilities(value: ArrayLike, name: str = "probabilities") -> FloatArray:
 
 def correct(value: ArrayLike, length: int | None = None) -> BoolArray:
     """0/1 or boolean correctness, as booleans."""
-    array = np.asarray(value)
-    if array.dtype != np.bool_ or array.ndim != 1 or array.size == 0:
+    array = value
+    if not (type(array) is np.ndarray and array.dtype == np.bool_ and array.ndim == 1 and array.size):
         array = vector("correct", value)
         binary = array.astype(np.bool_)
         if (binary != array).any():
@@ -130,13 +131,13 @@ def whole(name: str, value: object, minimum: int) -> int:
 
 def fraction(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < float(value) < 1:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 < float(value) < 1:
         raise InvalidInput(name, "a number strictly between 0 and 1", repr(value))
     return float(value)
 
 
 def choice(name: str, value: str, valid: Collection[str]) -> str:
     """One of a set of names."""
-    if value not in valid:
-        raise UnknownName(name, value, valid)
+    if not isinstance(value, str) or value not in valid:
+        raise UnknownName(name, value if isinstance(value, str) else repr(value), valid)
     return value

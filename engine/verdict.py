@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from engine import validation
 from engine.binning import TERTILE_QUANTILES
 from engine.contingency import tabulate
-from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
+from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
@@ -20,9 +20,8 @@ from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
 from engine.types import Progress
 
+_NAMES = {"paper": "The paper's test", "audited": "The audited test"}
 Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
-# A test that rejects more than twice as many confidence-only worlds as it should is not believed when it rejects.
-TOLERATED_INFLATION = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +63,8 @@ def _audited_clause(audited: StratifiedResult, alpha: float) -> str:
     if audited.p_value is None or audited.effect is None:
         return f"the audited test could not be run ({audited.notes[-1]})"
     clause = f"the audited trend test gives {format_p(audited.p_value)}"
+    if audited.notes:
+        clause += f" ({audited.notes[-1]})"
     if audited.p_value > alpha:
         return clause
     direction = "rises" if audited.effect > 0 else "falls"
@@ -101,24 +102,18 @@ def _phrase(
     if all(p is None for p in p_values.values()):
         return "untestable", f"{clauses}: nothing can be said about this run."
     rejecting = [name for name, p in p_values.items() if p is not None and p <= alpha]
-    rates = false_alarm or {}
-    inflated = [name for name in rejecting if rates.get(name, 0.0) > TOLERATED_INFLATION * alpha]
-    believed = [name for name in rejecting if name not in inflated]
-    caution = "".join(
-        f" The {name} test also rejects {rates[name]:.0%} of made-up worlds in which only confidence matters, "
-        "so its rejection here counts for nothing."
-        for name in inflated
-    )
     if not rejecting:
         return "no_evidence", f"{clauses}: no evidence beyond confidence. {_power_clause(detectable, largest_delta)}"
+    caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=audited.n_strata == 1)
     if not believed:
         return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
+    stability = "whether it is stable is a question for other seeds"
     if believed == ["paper", "audited"]:
-        return (
-            "evidence",
-            f"{clauses}: both tests see a difference beyond confidence in this run; whether it is stable is a question "
-            "for other seeds.",
-        )
+        return "evidence", f"{clauses}: both tests see a difference beyond confidence in this run; {stability}."
+    alone = _NAMES[believed[0]]
+    other = "audited" if believed == ["paper"] else "paper"
+    if p_values[other] is None or other in rejecting:
+        return "evidence", f"{clauses}.{caution} {alone} alone sees a difference beyond confidence here; {stability}."
     if believed == ["audited"]:
         return (
             "disagreement",
@@ -131,6 +126,29 @@ def _phrase(
         f"{clauses}.{caution} The two disagree: the paper's test rejects and the finer audited test does not bear it "
         "out; read it as no reliable evidence beyond confidence.",
     )
+
+
+def _discount(
+    rejecting: list[str], false_alarm: Mapping[str, float], alpha: float, *, unmatched: bool
+) -> tuple[str, list[str]]:
+    """Which rejections are believed, and why the others are not.
+
+    A test that cries wolf in confidence-only worlds is not believed; nor is a trend in a single bin, which matches
+    nothing, unless the controls have shown it to be sound.
+    """
+    caution, believed = "", []
+    for name in rejecting:
+        rate = false_alarm.get(name)
+        if rate is not None and rate > TOLERATED_INFLATION * alpha:
+            caution += (
+                f" {_NAMES[name]} also rejects {rate:.0%} of made-up worlds in which only confidence matters, "
+                "so its rejection here counts for nothing."
+            )
+        elif name == "audited" and unmatched and rate is None:
+            caution += " With too few samples to match confidence, the audited test's rejection counts for nothing."
+        else:
+            believed.append(name)
+    return caution, believed
 
 
 def judge(

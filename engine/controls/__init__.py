@@ -31,6 +31,8 @@ __all__ = [
 
 DELTAS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.10, 0.13, 0.16, 0.20, 0.25, 0.30)
 POWER_TARGET = 0.8
+# A test that rejects more than twice as many confidence-only worlds as it should is not believed when it rejects.
+TOLERATED_INFLATION = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class FalseAlarms:
 
     def rate(self, test: str) -> float:
         """Share of worlds in which the test rejects."""
+        validation.choice("test", test, self.p_values)
         return float(self.table.set_index("test")["rate"][test])
 
 
@@ -84,6 +87,8 @@ class _Bench:
         quantiles: tuple[float, float],
     ) -> None:
         checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+        if isinstance(tests, str) or not isinstance(tests, Sequence) or not tests:
+            raise InvalidInput("tests", f"a list of one or more of: {', '.join(TESTS)}", repr(tests))
         for test in tests:
             validation.choice("tests", test, TESTS)
         validation.whole("min_support", min_support, 1)
@@ -97,7 +102,7 @@ class _Bench:
 
     def planted(self, delta: float) -> FloatArray:
         """Probability of being correct with a gap of delta between the outer tertiles."""
-        bins = equal_mass_bins(self.layout.confidence, audited_bins(self.n_samples))
+        bins = self.layout.bins(audited_bins(self.n_samples), "equal_mass")
         return plant_gap(self.probability, bins, self.layout.groups, delta)
 
 
@@ -115,8 +120,9 @@ def planted_outcome(
 
     The same seed draws the same random numbers whatever the delta, so that a slider changes only what delta changes.
     """
-    if not 0 <= delta <= 1:
-        raise InvalidInput("delta", "a gap in [0, 1]", f"{delta}")
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta <= 1:
+        raise InvalidInput("delta", "a gap in [0, 1]", repr(delta))
+    validation.whole("seed", seed, 0)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)
     bins = equal_mass_bins(checked_confidence, audited_bins(checked_rho.size))
@@ -158,6 +164,7 @@ def false_alarm_rate(
     to match, for rho.
     """
     validation.whole("n_replicates", n_replicates, 1)
+    validation.whole("seed", seed, 0)
     validation.fraction("alpha", alpha)
     bench = _Bench(confidence, correct, rho, tests, fit, min_support, quantiles)
     rng = np.random.default_rng(seed)
@@ -175,8 +182,14 @@ def false_alarm_rate(
     return FalseAlarms(pd.DataFrame(rows), p_values, alpha, n_replicates, fit, seed)
 
 
-def _smallest_detectable(deltas: FloatArray, rates: FloatArray) -> float | None:
-    """First crossing of 80 % power, on the running maximum of the curve so that noise cannot undo a crossing."""
+def _smallest_detectable(deltas: FloatArray, rates: FloatArray, alpha: float) -> float | None:
+    """First crossing of 80 % power, on the running maximum of the curve so that noise cannot undo a crossing.
+
+    None if it is never reached, or if the test rejects too often where no gap is planted: what it finds then is not
+    the gap. If the first delta tried already has the power, it is an upper bound.
+    """
+    if deltas[0] == 0 and rates[0] > TOLERATED_INFLATION * alpha:
+        return None
     power = np.maximum.accumulate(rates)
     if power[-1] < POWER_TARGET:
         return None
@@ -208,8 +221,9 @@ def power_curve(
     of 100 samples). All deltas share their random numbers, so the curves are smooth and comparable.
     """
     validation.whole("n_replicates", n_replicates, 1)
+    validation.whole("seed", seed, 0)
     validation.fraction("alpha", alpha)
-    checked_deltas = np.sort(validation.vector("deltas", list(deltas)))
+    checked_deltas = np.sort(validation.vector("deltas", deltas))
     if checked_deltas[0] < 0 or checked_deltas[-1] > 1:
         raise InvalidInput("deltas", "gaps in [0, 1]", f"values from {checked_deltas[0]:g} to {checked_deltas[-1]:g}")
     bench = _Bench(confidence, correct, rho, tests, fit, min_support, quantiles)
@@ -240,7 +254,7 @@ def power_curve(
         ]
     table = pd.DataFrame(rows)
     detectable = {
-        test: _smallest_detectable(checked_deltas, table.loc[table["test"] == test, "rate"].to_numpy())
+        test: _smallest_detectable(checked_deltas, table.loc[table["test"] == test, "rate"].to_numpy(), alpha)
         for test in bench.tests
     }
     return PowerCurve(table, detectable, tuple(checked_deltas.tolist()), alpha, n_replicates, fit, seed)

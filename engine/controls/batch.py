@@ -10,22 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from engine.binning import confidence_bins, tertiles
+from engine.binning import Matching, confidence_bins, tertiles
 from engine.gaps.cmh import cmh_moments
 from engine.gaps.exact import DISPLAY, BinFamily, BinNull, gap_moments
 from engine.gaps.presets import Preset
+from engine.gaps.stratified import SMALLEST_P
 from engine.gaps.trend import TrendDesign
 from engine.types import BoolArray, FloatArray, IntArray
 
 # A bin whose gap would have to deviate this improbably (exp(-14) < 1e-6) adds nothing to a p-value held against alpha.
 _PRUNE_EXPONENT = 14.0
+_FAMILY_REACH = 8.0  # standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The samples sorted by tertile, then confidence, so that every cell of every matching is one contiguous run."""
+    """The samples sorted by tertile, then confidence, so that every cell of every matching is one contiguous run.
+
+    `rank` is each sample's place by confidence, ties in their original order: equal-mass bins are cut by it, or ties
+    would be dealt out by tertile.
+    """
 
     confidence: FloatArray
+    rank: FloatArray
     rho: FloatArray
     groups: IntArray
 
@@ -33,8 +40,14 @@ class Layout:
     def of(cls, confidence: FloatArray, rho: FloatArray, quantiles: tuple[float, float]) -> tuple[Layout, IntArray]:
         """The layout and the order of the original samples in it."""
         groups = tertiles(rho, quantiles).index
-        order = np.lexsort((np.arange(rho.size), confidence, groups))
-        return cls(confidence[order], rho[order], groups[order]), order
+        rank = np.empty(rho.size)
+        rank[np.argsort(confidence, kind="stable")] = np.arange(rho.size)
+        order = np.lexsort((rank, groups))
+        return cls(confidence[order], rank[order], rho[order], groups[order]), order
+
+    def bins(self, n_bins: int, matching: Matching) -> IntArray:
+        """The bins that the samples have in their original order."""
+        return confidence_bins(self.confidence if matching == "equal_width" else self.rank, n_bins, matching)
 
 
 class BatchTest:
@@ -44,7 +57,7 @@ class BatchTest:
         self.preset = preset
         n = layout.rho.size
         self.n_bins = preset.bins_for(n)
-        self.bins = confidence_bins(layout.confidence, self.n_bins, preset.matching)
+        self.bins = layout.bins(self.n_bins, preset.matching)
         cells = layout.groups * self.n_bins + self.bins
         self._cell_starts = np.concatenate(([0], np.flatnonzero(np.diff(cells)) + 1))
         self._cells = cells[self._cell_starts]
@@ -54,7 +67,7 @@ class BatchTest:
 
     @cached_property
     def _trend(self) -> TrendDesign:
-        return TrendDesign.of(self._layout.confidence, self._layout.rho, self.n_bins, self.preset.matching)
+        return TrendDesign.of(self.bins, self._layout.rho, self.n_bins)
 
     def summarise(self, correct: BoolArray) -> FloatArray:
         """(R, d) all that the statistic needs of (R, n) outcomes in layout order.
@@ -94,8 +107,12 @@ class BatchTest:
                 continue
             rows = rows[np.argsort(totals[rows, column], kind="stable")]
             values, starts = np.unique(totals[rows, column], return_index=True)
-            family = BinFamily(sizes, (totals[:, column].mean() + 0.5) / (sum(sizes) + 1))
+            n, family, reach = sum(sizes), None, -1.0
             for k, part in zip(values.tolist(), np.split(rows, starts[1:]), strict=True):
+                if family is None or k > reach:
+                    # One family serves totals near its own; far away its factors would leave the range of doubles.
+                    share = (k + 0.5) / (n + 1)
+                    family, reach = BinFamily(sizes, share), k + _FAMILY_REACH * (n * share * (1 - share)) ** 0.5
                 yield column, family.given(k, DISPLAY), part
 
     def _weighted_pvalues(self, hits: IntArray) -> FloatArray:
@@ -110,7 +127,7 @@ class BatchTest:
             mean[rows] += weights[column] * expected
             variance[rows] += weights[column] ** 2 * spread
         z = np.divide(observed - mean, np.sqrt(variance), out=np.full(len(hits), np.nan), where=variance > 0)
-        return ndtr(-z)
+        return np.maximum(ndtr(-z), SMALLEST_P)
 
     def _max_gap_pvalues(self, hits: IntArray) -> FloatArray:
         """1 - prod_b P(gap_b < observed), the closed form, with one null per bin and number of correct samples."""
@@ -123,7 +140,7 @@ class BatchTest:
             thresholds = np.ceil(observed[rows] * null.scale - 1e-6).astype(np.int64)
             with np.errstate(divide="ignore"):  # log 0: the gap is certain to be reached
                 log_none[rows] += np.log1p(-_tails(null, thresholds))
-        return -np.expm1(log_none)
+        return np.maximum(-np.expm1(log_none), np.exp(-_PRUNE_EXPONENT))
 
     def _may_reach(self, observed: FloatArray, totals: IntArray) -> BoolArray:
         """(R, n_shared) whether the bin's gap reaches the observed one with a probability worth computing.
@@ -144,7 +161,7 @@ class BatchTest:
 
 def _two_sided(statistic: FloatArray, variance: FloatArray) -> FloatArray:
     z = np.divide(statistic, np.sqrt(variance), out=np.full(len(variance), np.nan), where=variance > 0)
-    return 2 * ndtr(-np.abs(z))
+    return np.maximum(2 * ndtr(-np.abs(z)), SMALLEST_P)
 
 
 def _tails(null: BinNull, thresholds: IntArray) -> NDArray[np.float64]:

@@ -25,12 +25,11 @@ def accuracy_given_confidence(confidence: FloatArray, correct: BoolArray, fit: F
     """
     validation.choice("fit", fit, get_args(Fit))
     if fit == "isotonic":
-        order = np.argsort(confidence, kind="stable")
-        fitted = np.empty(confidence.size)
-        fitted[order] = isotonic_regression(correct[order].astype(float)).x
-        # Equal confidence must have equal probability, or the world would know the order of the samples.
+        # Equal confidence must have equal probability, so the fit is over distinct values, weighted by their counts.
         _, group = np.unique(confidence, return_inverse=True)
-        return (np.bincount(group, weights=fitted) / np.bincount(group))[group].clip(0, 1)
+        counts = np.bincount(group)
+        fitted = isotonic_regression(np.bincount(group, weights=correct) / counts, weights=counts).x
+        return fitted[group].clip(0, 1)
     design = np.column_stack([np.ones(confidence.size), logit(confidence.astype(np.float64).clip(_CLIP, 1 - _CLIP))])
     weights = np.array([0.0, 1.0])
     for _ in range(_NEWTON_STEPS):

@@ -20,8 +20,8 @@ class BootstrapResult:
     """Percentile intervals of both gaps and the resampled values behind them.
 
     An absolute gap is folded at zero, so resampling noise moves it upwards: the point estimate may lie below its
-    interval when the true gaps are near zero. Intervals are None when no bin is shared. `n_without_gap` counts
-    resamples in which no bin was shared; they are left out.
+    interval when the true gaps are near zero. Intervals are None when no bin is shared, in the sample or in any
+    resample. `n_without_gap` counts resamples in which no bin was shared; they are left out.
     """
 
     gap: GapResult
@@ -76,8 +76,8 @@ def bootstrap_gap_of_counts(
     weighted_gaps = np.einsum("br,br->r", gaps, weights)[measured] / total[measured]
     return BootstrapResult(
         gap,
-        _interval(max_gaps, level),
-        _interval(weighted_gaps, level),
+        _interval(max_gaps, level) if max_gaps.size else None,
+        _interval(weighted_gaps, level) if max_gaps.size else None,
         max_gaps,
         weighted_gaps,
         n_without_gap=int((~measured).sum()),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine import validation
 from engine.binning import TERTILE_QUANTILES, Matching
 from engine.contingency import Contingency, tabulate
 from engine.gaps.exact import TAIL, bin_null
@@ -49,8 +50,9 @@ def cmh_test_of_counts(contingency: Contingency, *, method: PValueMethod = "asym
         return untestable("cmh", method, contingency.n_bins, contingency.matching)
     surplus = float((low - mean)[informative].sum())
     z = -surplus / math.sqrt(variance[informative].sum())
-    pair = n_low[informative] * n_high[informative] / (n_low + n_high)[informative]
-    difference = high[informative] / n_high[informative] - low[informative] / n_low[informative]
+    both = (n_low > 0) & (n_high > 0)  # also where all are correct: such bins say that there is no difference
+    pair = n_low[both] * n_high[both] / (n_low + n_high)[both]
+    difference = high[both] / n_high[both] - low[both] / n_low[both]
     p_permutation = None
     if method == "permutation":
         p_permutation = _permutation_pvalue(
@@ -89,6 +91,6 @@ def cmh_test(
     means bins of 100 samples (the audited matching).
     """
     check_method(method)
-    bins = audited_bins(np.size(confidence)) if n_bins is None else n_bins
+    bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
     contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     return cmh_test_of_counts(contingency, method=method)

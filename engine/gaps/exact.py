@@ -181,8 +181,9 @@ def weighted_gap_pvalue(sizes: IntArray, n_correct: IntArray, observed: Fraction
 
     `observed` is `weighted_numerator` of the data. The statistic is a sum of independent contributions, so its
     distribution is a convolution, done on a lattice over [0, observed). If the contributions share a small
-    denominator the lattice holds them exactly; otherwise each is rounded down to one of 2^15 cells, the sum is too
-    small by at most one cell per bin, and the p-value returned is the upper end of that bracket.
+    denominator the lattice holds them exactly; otherwise each is rounded to the nearest of 2^15 cells. The errors of B
+    bins are independent, at most half a cell each, with standard deviation sqrt(1/12): four standard deviations of
+    their sum are allowed for, and the p-value returned is the upper end of that bracket.
     """
     if observed == 0:
         return 1.0, 0.0
@@ -193,10 +194,10 @@ def weighted_gap_pvalue(sizes: IntArray, n_correct: IntArray, observed: Fraction
         target, slack = int(observed * common), 0
         cells = [null.difference * (common // scale) for null, scale in zip(nulls, scales, strict=True)]
     else:
-        target, slack = _LATTICE_CELLS, len(nulls)
+        target, slack = _LATTICE_CELLS, math.ceil(4 * math.sqrt(len(nulls) / 12))
         width = float(observed) / target
         cells = [
-            np.floor(null.difference / (scale * width)).astype(np.int64)
+            np.rint(null.difference / (scale * width)).astype(np.int64)
             for null, scale in zip(nulls, scales, strict=True)
         ]
     below = np.ones(1)
@@ -213,4 +214,6 @@ def gap_moments(null: BinNull) -> tuple[float, float]:
     """Null mean and variance of |acc_low - acc_high| in one bin."""
     gaps = null.difference / null.scale
     mean = float((null.probability * gaps).sum())
-    return mean, max(0.0, float((null.probability * gaps**2).sum()) - mean**2)
+    variance = float((null.probability * (gaps - mean) ** 2).sum())
+    # A gap that cannot vary leaves rounding dust, which must not count as variation.
+    return mean, variance if variance > 1e-20 else 0.0

@@ -96,7 +96,7 @@ def gap_of_counts(contingency: Contingency, min_support: int = MIN_SUPPORT) -> G
     validation.whole("min_support", min_support, 1)
     shared = shared_bins(contingency, min_support)
     notes = [
-        f"the {name} tertile is empty: the feature is too tied to be cut in three"
+        f"the {name} tertile is empty: the cuts leave it no sample (tied values, or too few samples)"
         for name in contingency.empty_tertiles
     ]
     if not shared.any():

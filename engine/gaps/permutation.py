@@ -29,6 +29,7 @@ Method = Literal["exact", "hypergeometric", "shuffle"]
 Statistic = Literal["max_gap", "weighted_gap"]
 PERCENTILES = (2.5, 50.0, 97.5)
 _CURVE_POINTS = 1024
+_LIKELY = 1e-3
 _SHUFFLE_ELEMENTS = 2_000_000
 
 
@@ -136,12 +137,15 @@ def _max_gap_null(nulls: list[BinNull]) -> NullDistribution:
         return product
 
     if values.size > _CURVE_POINTS:
-        # Keep the part of the range where the curve rises, and thin it evenly.
-        coarse = values[:: max(1, values.size // _CURVE_POINTS)]
+        # Keep the part of the range where the curve rises, thinned evenly, and every value that is likely by itself.
+        coarse = np.append(values[:: max(1, values.size // _CURVE_POINTS)], values[-1])
         rises = cumulative(coarse)
         first, last = np.searchsorted(rises, [1e-4, 1 - 1e-6])
-        inside = values[(values >= coarse[max(first - 1, 0)]) & (values <= coarse[min(last, coarse.size - 1)])]
-        values = inside[:: max(1, inside.size // _CURVE_POINTS)]
+        start, stop = coarse[max(first - 1, 0)], coarse[min(last, coarse.size - 1)]
+        inside = values[(values >= start) & (values <= stop)]
+        likely = [gaps[np.diff(probability, prepend=0.0) > _LIKELY] for gaps, probability in distributions]
+        kept = np.concatenate([inside[:: max(1, inside.size // _CURVE_POINTS)], *likely, [stop]])
+        values = np.unique(kept[(kept >= start) & (kept <= stop)])
     return NullDistribution(values, cumulative(values))
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
 from scipy.special import ndtr
 
 from engine import validation
 from engine.binning import Matching
 
+SMALLEST_P = float(np.finfo(np.float64).tiny)
 PValueMethod = Literal["asymptotic", "permutation"]
 
 
@@ -40,8 +42,8 @@ class StratifiedResult:
 
 
 def two_sided(z: float) -> float:
-    """P(|N(0, 1)| >= |z|)."""
-    return float(2 * ndtr(-abs(z)))
+    """P(|N(0, 1)| >= |z|), never below the smallest positive double."""
+    return max(float(2 * ndtr(-abs(z))), SMALLEST_P)
 
 
 def untestable(test: str, method: PValueMethod, n_strata: int, matching: Matching) -> StratifiedResult:

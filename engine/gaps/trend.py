@@ -17,6 +17,7 @@ from engine.pvalues import monte_carlo_pvalue
 from engine.types import BoolArray, FloatArray, IntArray
 
 _SHUFFLE_ELEMENTS = 4_000_000
+SINGLE_BIN = "all samples are in one bin, so confidence is not matched"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,7 @@ class TrendDesign:
     squares: FloatArray
 
     @classmethod
-    def of(cls, confidence: FloatArray, rho: FloatArray, n_bins: int, matching: Matching) -> TrendDesign:
-        bins = confidence_bins(confidence, n_bins, matching)
+    def of(cls, bins: IntArray, rho: FloatArray, n_bins: int) -> TrendDesign:
         ranks = rankdata(rho)
         sizes = np.bincount(bins, minlength=n_bins)
         means = np.bincount(bins, weights=ranks, minlength=n_bins) / np.maximum(sizes, 1)
@@ -99,14 +99,15 @@ def trend_test(
     S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
     is the within-bin least-squares slope of correctness on rank, times 2n/3, the distance between the mean ranks of the
     outer tertiles: the change of accuracy from the low tertile to the high one. `n_bins` None means bins of 100 samples
-    (the audited test).
+    (the audited test). Samples of equal confidence go to equal-mass bins in their given order.
     """
     check_method(method)
     validation.whole("n_permutations", n_permutations, 1)
+    validation.whole("seed", seed, 0)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     n = checked_confidence.size
     bins = audited_bins(n) if n_bins is None else n_bins
-    design = TrendDesign.of(checked_confidence, checked_rho, bins, matching)
+    design = TrendDesign.of(confidence_bins(checked_confidence, bins, matching), checked_rho, bins)
     n_correct = np.bincount(design.bins[checked_correct], minlength=bins)
     variance = design.variance(n_correct)
     if not (variance > 0).any():
@@ -128,7 +129,7 @@ def trend_test(
         n_strata=bins,
         n_informative=int((variance > 0).sum()),
         matching=matching,
-        notes=(),
+        notes=(SINGLE_BIN,) if bins == 1 else (),
     )
 
 
@@ -143,8 +144,9 @@ def match_diagnostic(
     checked_confidence = validation.confidence(confidence)
     checked_rho = validation.vector("rho", rho, checked_confidence.size)
     bins = audited_bins(checked_confidence.size) if n_bins is None else n_bins
-    by_rho = TrendDesign.of(checked_confidence, checked_rho, bins, matching)
-    by_confidence = TrendDesign.of(checked_confidence, checked_confidence, bins, matching)
+    index = confidence_bins(checked_confidence, bins, matching)
+    by_rho = TrendDesign.of(index, checked_rho, bins)
+    by_confidence = TrendDesign.of(index, checked_confidence, bins)
     scale = math.sqrt(by_rho.squares.sum() * by_confidence.squares.sum())
     if scale == 0:
         return None

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from engine import validation
 from engine.binning import TERTILE_QUANTILES, Matching
 from engine.contingency import tabulate
 from engine.gaps.exact import DISPLAY, bin_null, gap_moments, weighted_gap_pvalue, weighted_numerator
 from engine.gaps.gap import MIN_SUPPORT, gap_of_counts
 from engine.gaps.presets import audited_bins
-from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, untestable
+from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, untestable
 
 
 def weighted_gap_test(
@@ -28,10 +29,10 @@ def weighted_gap_test(
     """The weighted gap as a stratified test: one-sided, since an absolute gap is only ever too large.
 
     z = (sum_b w_b |gap_b| - mean) / sd with the exact null moments of each bin; the permutation p comes from the exact
-    convolution. The effect is the signed weighted gap, high - low.
+    convolution (see `weighted_gap_pvalue` for its error). The effect is the signed weighted gap, high - low.
     """
     check_method(method)
-    bins = audited_bins(np.size(confidence)) if n_bins is None else n_bins
+    bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
     contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     gap = gap_of_counts(contingency, min_support)
     if gap.weighted_gap is None or gap.signed_gap is None:
@@ -44,10 +45,12 @@ def weighted_gap_test(
     if spread == 0:
         return untestable("weighted_gap", method, bins, matching)
     z = (gap.weighted_gap * float(gap.weights.sum()) - float(gap.weights @ moments[:, 0])) / spread
-    p_asymptotic = float(ndtr(-z))
-    p_permutation = None
+    p_asymptotic = max(float(ndtr(-z)), SMALLEST_P)
+    p_permutation, notes = None, gap.notes
     if method == "permutation":
-        p_permutation, _ = weighted_gap_pvalue(sizes, totals, weighted_numerator(sizes, hits))
+        p_permutation, error = weighted_gap_pvalue(sizes, totals, weighted_numerator(sizes, hits))
+        if error > 0.1 * p_permutation:
+            notes = (*notes, f"the permutation p is at most {error:.2g} too large, from rounding over {bins} bins")
     return StratifiedResult(
         "weighted_gap",
         p_asymptotic if p_permutation is None else p_permutation,
@@ -59,5 +62,5 @@ def weighted_gap_test(
         n_strata=bins,
         n_informative=int((moments[:, 1] > 0).sum()),
         matching=matching,
-        notes=gap.notes,
+        notes=notes,
     )

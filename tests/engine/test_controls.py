@@ -52,9 +52,12 @@ def test_planting_keeps_the_gap_and_the_bins_accuracy_where_bounds_allow():
     assert plant_gap(probability, bins, groups, 0.0) == pytest.approx(probability)
 
 
+@pytest.mark.parametrize("tied", [False, True], ids=["distinct", "tied"])
 @pytest.mark.parametrize("test", TESTS)
-def test_batched_pvalues_equal_the_single_test(test: str):
+def test_batched_pvalues_equal_the_single_test(test: str, tied: bool):
     confidence, _, rho = run(3, n=1500)
+    if tied:  # a saturated softmax: more than half of the samples at exactly one
+        confidence = np.where(confidence > 0.75, 1.0, confidence)
     layout, order = Layout.of(confidence, rho, (1 / 3, 2 / 3))
     outcomes = np.random.default_rng(1).random((12, 1500)) < np.clip(layout.confidence - 0.05 * layout.rho, 0, 1)
     preset = TESTS[test]
@@ -142,7 +145,47 @@ def test_bad_settings_are_named():
         power_curve(*data, n_replicates=0)
     with pytest.raises(InvalidInput, match="deltas"):
         power_curve(*data, deltas=(-0.1, 0.2))
-    with pytest.raises(InvalidInput, match="deltas"):
-        power_curve(*data, deltas=())
+    for deltas in ((), None, 0.1):
+        with pytest.raises(InvalidInput, match="deltas"):
+            power_curve(*data, deltas=deltas)
+    for tests in ((), None, "paper", [["paper"]]):
+        with pytest.raises(InvalidInput, match="tests"):
+            power_curve(*data, tests=tests)
+    for function in (power_curve, false_alarm_rate):
+        with pytest.raises(InvalidInput, match="seed"):
+            function(*data, seed=-1)
+    with pytest.raises(UnknownName, match="audited"):
+        false_alarm_rate(*data, tests=("audited",), n_replicates=2).rate("paper")
     with pytest.raises(UnknownName, match="logistic, isotonic"):
         power_curve(*data, fit="spline")
+
+
+def test_ties_do_not_swallow_the_planted_gap():
+    rng = np.random.default_rng(0)
+    confidence = np.where(rng.random(4000) < 0.6, 1.0, rng.random(4000))
+    data = (confidence, rng.random(4000) < 0.4 + 0.5 * confidence, rng.normal(size=4000))
+    jittered = (np.clip(confidence - 1e-9 * rng.random(4000), 0, 1), *data[1:])
+    settings = {"tests": ("audited",), "n_replicates": 150}
+    found, reference = (power_curve(*each, **settings).detectable["audited"] for each in (data, jittered))
+    assert found == pytest.approx(reference, rel=0.25)
+
+
+def test_large_runs_have_no_untestable_worlds():
+    data = run(1, n=60_000)
+    curve = power_curve(*data, tests=("paper", "paper_weighted"), deltas=(0.0, 0.1, 0.3), n_replicates=20)
+    assert (curve.table["untestable"] == 0).all()
+    weighted = curve.table[curve.table["test"] == "paper_weighted"]
+    assert weighted["rate"].tolist()[1:] == [1.0, 1.0]
+
+
+def test_a_test_that_rejects_without_a_gap_detects_nothing():
+    curve = power_curve(*run(0, n=10_000, noise=0.02), tests=("paper_trend",), deltas=(0.0, 0.1), n_replicates=60)
+    assert curve.table["rate"].iloc[0] > 0.5
+    assert curve.detectable == {"paper_trend": None}
+
+
+def test_isotonic_fit_of_ties_is_the_weighted_one():
+    confidence = np.array([0.5, 0.5, 0.6])
+    for correct in ([0, 1, 0], [1, 0, 0]):
+        fitted = accuracy_given_confidence(confidence, np.array(correct, dtype=bool), "isotonic")
+        assert fitted == pytest.approx([1 / 3] * 3)

@@ -100,12 +100,21 @@ def test_unknown_names_list_the_valid_ones():
     assert caught.value.valid[-1] == "margin"
     with pytest.raises(UnknownName, match="slope"):
         custom(run(), [1], "median")
+    with pytest.raises(UnknownName, match="slope"):
+        custom(run(), [1], ["mean"])
+    with pytest.raises(UnknownName, match="r_agg"):
+        feature(run(), ["r_agg"])
 
 
-@pytest.mark.parametrize("layers", [[], [0], [4], [1.5], [True]])
+@pytest.mark.parametrize("layers", [[], [0], [1.5], [True], None, 3])
 def test_bad_layers_are_refused(layers):
     with pytest.raises(InvalidInput, match="layers"):
         custom(run(), layers, "mean")
+
+
+def test_a_layer_the_run_does_not_have_is_missing_data():
+    with pytest.raises(MissingData, match="layer 4"):
+        custom(run(), [4], "mean")
 
 
 def test_slope_of_one_layer_is_refused():
@@ -114,7 +123,7 @@ def test_slope_of_one_layer_is_refused():
 
 
 def test_one_class_has_no_predictive_entropy():
-    with pytest.raises(InvalidInput, match="two classes"):
+    with pytest.raises(MissingData, match="second class"):
         feature(run(logits=np.zeros((2, 1))), "pred_entropy")
 
 

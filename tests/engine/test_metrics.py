@@ -10,6 +10,7 @@ from scipy.special import softmax
 
 from engine import metrics
 from engine.errors import InvalidInput
+from engine.intervals import wilson_interval
 
 CONFIDENCE = np.array([0.95, 0.97, 0.93, 0.50, 0.48, 0.49, 0.10, 0.12, 0.61])
 CORRECT = np.array([1, 1, 0, 1, 0, 0, 0, 1, 1])
@@ -245,3 +246,42 @@ def test_bad_probabilities_are_named(metric, probabilities, labels, culprit):
 def test_more_equal_mass_bins_than_samples_is_refused():
     with pytest.raises(InvalidInput, match="n_bins"):
         metrics.adaptive_ece([0.1, 0.9], [0, 1])
+
+
+def test_probabilities_that_all_lie_in_the_first_bin():
+    # Uniform over 100 classes: class k has p = 0.01 and is right with frequency 1/5 for k < 5, else 0.
+    value = metrics.classwise_ece(np.full((5, 100), 0.01), np.arange(5))
+    assert value == pytest.approx((5 * abs(1 / 5 - 0.01) + 95 * 0.01) / 100)
+    assert metrics.classwise_ece([[0.5, 0.5]], [0], n_bins=1) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("n", range(1, 60))
+def test_smooth_ece_of_certain_and_wrong_predictions_is_one(n: int):
+    assert metrics.smooth_ece(np.zeros(n), np.ones(n, dtype=bool)) == pytest.approx(1.0, abs=1e-6)
+    assert metrics.smooth_ece(np.ones(n), np.zeros(n, dtype=bool)) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_masked_and_ragged_arrays_are_refused():
+    masked = np.ma.array([0.5, np.nan, 0.7], mask=[False, True, False])
+    for metric in (metrics.ece, metrics.smooth_ece):
+        with pytest.raises(InvalidInput, match="mask"):
+            metric(masked, [1, 0, 1])
+        with pytest.raises(InvalidInput, match="mask"):
+            metric([0.5, 0.6, 0.7], np.ma.array([1, 0, 1], mask=[0, 1, 0]))
+        with pytest.raises(InvalidInput, match="correct"):
+            metric([0.5, 0.6], [[1], [0, 1]])
+
+
+def test_bad_number_of_bins_is_named():
+    for n_bins in ("15", None, 0, 2.0):
+        with pytest.raises(InvalidInput, match="n_bins"):
+            metrics.worst_tertile_ece([0.5, 0.6], [1, 0], [1, 2], n_bins=n_bins)
+
+
+def test_wilson_interval_by_hand_and_its_refusal():
+    low, high = wilson_interval([5], [10])
+    z = 1.959963984540054
+    centre, half = 0.5, z * np.sqrt(0.25 / 10 + z**2 / 400) / (1 + z**2 / 10)
+    assert (low[0], high[0]) == pytest.approx((centre - half, centre + half))
+    with pytest.raises(InvalidInput, match="successes"):
+        wilson_interval(5, 3)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from engine.__main__ import main
+from engine.features import CustomFeature
 from engine.gaps import bootstrap_gap, permutation_test, trend_test
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, multiplicity
@@ -146,3 +147,12 @@ def test_audit_command_explains_what_is_wrong(tmp_path: Path, cache_path: Path, 
     assert "missing.duckdb" in capsys.readouterr().err
     assert main(["audit", str(cache_path), "--feature", "nonsense"]) == 2
     assert "r_agg" in capsys.readouterr().err
+
+
+def test_a_custom_feature_that_only_some_runs_have_leaves_the_others_untested(cache_path: Path):
+    with open_cache(cache_path) as cache:
+        rows = diagnose(cache, feature_name=CustomFeature((4,), "mean"), n_resamples=10)
+        none = diagnose(cache, feature_name=CustomFeature((5,), "mean"), n_resamples=10)
+    assert rows["paper_p"].notna().sum() == 6
+    assert none["paper_p"].notna().sum() == 0
+    assert none["note"].str.contains("layer 5|routing profile").all()

@@ -116,3 +116,23 @@ def test_bad_input_is_named():
         quick(*run(0, n=100), alpha=0)
     with pytest.raises(InvalidInput, match="rho"):
         quick([0.5, 0.5], [1, 0], [1, np.nan])
+
+
+def test_a_test_that_could_not_run_is_not_said_to_disagree():
+    rng = np.random.default_rng(0)
+    rho = (rng.random(6000) < 0.5).astype(float)
+    confidence = rng.beta(4, 1.2, 6000)
+    verdict = quick(confidence, rng.random(6000) < np.clip(confidence + 0.1 * (rho - 0.5), 0, 1), rho)
+    assert verdict.paper.p_value is None
+    assert verdict.audited.p_value < 0.05
+    assert "disagree" not in verdict.sentence
+    assert "The audited test alone" in verdict.sentence
+
+
+def test_too_few_samples_to_match_confidence_is_not_evidence():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(150)
+    verdict = quick(confidence, rng.random(150) < confidence, confidence + 0.05 * rng.normal(size=150), controls=False)
+    assert verdict.audited.p_value < 0.05
+    assert verdict.outcome == "unreliable"
+    assert "not matched" in verdict.sentence

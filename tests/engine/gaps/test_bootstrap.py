@@ -106,3 +106,11 @@ def test_resamples_without_a_shared_bin_are_counted():
     result = bootstrap_gap(np.full(15, 0.5), np.arange(15) % 2, rho, n_resamples=2000)
     assert 0 < result.n_without_gap < 2000
     assert result.max_gaps.size == 2000 - result.n_without_gap
+
+
+def test_no_resample_with_a_shared_bin_gives_no_interval():
+    rho = np.repeat([0.0, 1.0, 2.0], 5)
+    results = [bootstrap_gap(np.full(15, 0.5), np.arange(15) % 2, rho, n_resamples=1, seed=s) for s in range(8)]
+    bare = [result for result in results if result.n_without_gap == 1]
+    assert bare
+    assert all(result.max_gap_ci is None and result.weighted_gap_ci is None for result in bare)

@@ -218,3 +218,26 @@ def test_bad_settings_are_named():
         permutation_test(*data, n_permutations=0)
     with pytest.raises(InvalidInput, match="seed"):
         permutation_test(*data, seed=-1)
+
+
+@pytest.mark.parametrize("seed", range(6, 10))
+def test_null_keeps_the_heavy_values_of_small_bins(seed: int):
+    # Nearly all confidence at the top: the small bins below decide the maximum, with few and likely values.
+    rng = np.random.default_rng(seed)
+    confidence = np.where(rng.random(10_000) < 0.02, rng.random(10_000), rng.uniform(0.95, 1, 10_000))
+    correct, rho = rng.random(10_000) < confidence, rng.normal(size=10_000)
+    exact = permutation_test(confidence, correct, rho)
+    simulated = permutation_test(confidence, correct, rho, method="hypergeometric", n_permutations=20_000)
+    assert exact.null.cumulative[-1] == pytest.approx(1, abs=1e-5)
+    assert exact.null.percentiles == pytest.approx(simulated.null.percentiles, abs=0.02)
+
+
+def test_weighted_gap_p_is_sharp_with_many_bins():
+    rng = np.random.default_rng(0)
+    confidence, rho = rng.beta(4, 1.2, 50_000), rng.normal(size=50_000)
+    settings = {"statistic": "weighted_gap", "n_bins": 500, "matching": "equal_mass"}
+    correct = rng.random(50_000) < confidence
+    exact = permutation_test(confidence, correct, rho, **settings)
+    simulated = permutation_test(confidence, correct, rho, method="hypergeometric", n_permutations=4000, **settings)
+    assert exact.p_value == pytest.approx(simulated.p_value, abs=0.03)
+    assert exact.p_error < 0.02

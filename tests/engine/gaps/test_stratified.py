@@ -170,3 +170,35 @@ def test_bad_settings_are_named():
             test(*data, n_bins=0)
         with pytest.raises(InvalidInput, match="correct"):
             test(data[0], data[1][:-1], data[2])
+
+
+def test_cmh_effect_counts_bins_in_which_all_are_right():
+    # Bin A: low 2 of 4, high 4 of 4. Bin B: everybody right. Risk differences 0.5 and 0, equal weights.
+    confidence = np.repeat([0.2, 0.8], 8)
+    correct = [1, 1, 0, 0, 1, 1, 1, 1] + [1] * 8
+    rho = ([0] * 4 + [1] * 4) * 2
+    result = cmh_test(confidence, correct, rho, n_bins=2, matching="equal_width", quantiles=(0.4, 0.45))
+    assert result.effect == pytest.approx((2 * 0.5 + 2 * 0.0) / 4)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_p_is_never_zero(test):
+    rng = np.random.default_rng(0)
+    rho = rng.normal(size=20_000)
+    assert 0 < test(rng.random(20_000), rho > 0, rho).p_value < 1e-100
+
+
+def test_a_gap_that_cannot_vary_is_not_tested():
+    # Five low, five high and one of them wrong: whoever it is, the absolute gap is 0.2.
+    result = weighted_gap_test(np.full(10, 0.5), [0] + [1] * 9, [0] * 5 + [1] * 5, n_bins=1, quantiles=(0.3, 0.4))
+    assert result.p_value is None
+
+
+def test_one_bin_is_noted():
+    data = dataset(0, n=150)
+    assert "not matched" in trend_test(*data).notes[0]
+    with pytest.raises(InvalidInput, match="seed"):
+        trend_test(*data, method="permutation", seed=-1)
+    for test in (cmh_test, weighted_gap_test):
+        with pytest.raises(InvalidInput, match="confidence"):
+            test([[0.5], [0.5, 0.6]], [1, 0], [1, 2])
