@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PORT   ?= 8501
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint types unit chromium screenshots bench publish clean
+.PHONY: run test lint types unit chromium screenshots bench latency load publish clean
 
 run: $(VENV)/runtime.stamp publish
 	$(PY) -m streamlit run app/main.py --server.port $(PORT)
@@ -36,6 +36,13 @@ screenshots: $(VENV)/dev.stamp chromium
 
 bench: $(VENV)/dev.stamp
 	$(PY) -m engine bench
+
+# Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
+latency: $(VENV)/dev.stamp publish
+	$(PY) tests/browser/latency.py data/routing.duckdb
+
+load: $(VENV)/dev.stamp
+	$(PY) tests/load/viewers.py
 
 publish: $(VENV)/runtime.stamp
 	$(PY) -m cache_builder publish

@@ -117,7 +117,13 @@ class BinFamily:
         self.total = self.n_low + self.n_mid + self.n_high
         table = log_factorials(self.total)
         self._low, self._mid, self._high = (_binomial(n, p, table) for n in (self.n_low, self.n_mid, self.n_high))
-        self._whole = _binomial(self.total, p, table)
+        self._p, self._table = p, table
+
+    def _whole(self, k: int) -> float:
+        """Bin(k; n, p)."""
+        n, table = self.total, self._table
+        chances = k * math.log(self._p) + (n - k) * math.log1p(-self._p)
+        return math.exp(table[n] - table[k] - table[n - k] + chances)
 
     def given(self, k: int, exponent: float = NEGLIGIBLE) -> BinNull:
         """The joint null when k of the bin's samples are correct."""
@@ -134,7 +140,7 @@ class BinFamily:
             a,
             h,
             self._low[a[0] : a[-1] + 1],
-            self._high[h[0] : h[-1] + 1] / self._whole[k],
+            self._high[h[0] : h[-1] + 1] / self._whole(k),
             middle,
         )
 
