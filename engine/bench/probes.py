@@ -81,8 +81,9 @@ def _scikit_learn() -> tuple[Work, Mapping[str, Work]]:
             warnings.simplefilter("ignore", ConvergenceWarning)  # 200 epochs are the recipe, converged or not
             for network in range(N_BESIDE_SCIKIT_LEARN):
                 MLPRegressor(
-                    (recipe.hidden,), alpha=recipe.weight_decay, batch_size=len(inputs), max_iter=recipe.epochs, tol=0,
-                    learning_rate_init=recipe.lr, n_iter_no_change=recipe.epochs, random_state=network,
+                    hidden_layer_sizes=(recipe.hidden,), alpha=recipe.weight_decay, learning_rate_init=recipe.lr,
+                    batch_size=len(inputs), max_iter=recipe.epochs, n_iter_no_change=recipe.epochs, tol=0,
+                    random_state=network,
                 ).fit(inputs, target)  # fmt: skip
 
     peers: dict[str, Work] = {"scikit-learn MLPRegressor": regressors} if installed("sklearn") else {}
