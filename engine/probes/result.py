@@ -68,8 +68,8 @@ class Reference:
     confidence and adds nothing, that shuffle also breaks the link to confidence. In 40 simulated worlds of this kind
     (2,000 samples, accuracy steep in confidence) a p-value made of it was at most 0.05 in 29, this one in 1; the power
     to see a planted effect in 300 samples was 0.63 and 0.58. Limit: with 300 samples and accuracy that rises from 0.1
-    to 0.9 within a dozen rows even these bins are coarse, and p was at most 0.05 in 11 of 60 worlds. One initialisation
-    stands on both sides, because a mean over several is no fair match for single shuffled networks.
+    to 0.9 within 18 training rows even these bins are coarse, and p was at most 0.05 in 11 of 60 worlds. One
+    initialisation stands on both sides, because a mean over several is no fair match for single shuffled networks.
 
     Attributes
     ----------
