@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -64,13 +65,22 @@ def is_finished(config: RunConfig, shards: Path) -> bool:
     return True
 
 
+@contextmanager
+def without_denormals() -> Iterator[None]:
+    """Vanishing optimiser moments would slow a CPU down; the setting is the thread's, so it is put back."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def run_one(config: RunConfig, places: Places, progress: Progress) -> str:
     """Train one run and write its shards, the ensemble's first, so that the run's own shard marks it finished."""
     torch.set_num_threads(places.threads)
-    torch.set_flush_denormal(True)  # vanishing optimiser moments would slow a CPU down
     device = pick_device(places.device)
     code_version()  # what runs now, not what may be committed by the end
-    with claimed(places.runs / config.run_id):
+    with claimed(places.runs / config.run_id), without_denormals():
         data = _dataset(config.dataset, places.data, input_size(config))
         trained = train(config, data, places.runs / config.run_id, device=places.device, progress=progress)
         if config.ensemble_last > 1 and len(trained.members) > 1:

@@ -79,7 +79,7 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
         if len(loud)
         else "No test cries wolf on this run and feature"
     )
-    fig = figure(theme, title=title, x="share of confidence-only worlds rejected", y="", height=420)
+    fig = figure(theme, title=title, x="share of worlds rejected", y="", height=420)
     fig.add_trace(
         go.Scatter(
             x=table["rate"], y=table["label"], mode="markers", showlegend=False,

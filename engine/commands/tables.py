@@ -21,9 +21,17 @@ from engine.benchmark.run import N_BOOTSTRAP
 from engine.benchmark.sensitivity import SIZES
 from engine.benchmark.tables import Material, Table, build_tables
 from engine.errors import InvalidInput, UnknownName
+from engine.latex import Block, escape, number, render
+from engine.probes import audit_sweep, probe_tables
 from engine.store import Cache, open_cache
 from engine.store.atomic import replacing
 from engine.types import Progress, RunData
+
+_PROBES = {
+    "probe-sanity": "Held-out R2 of the five probes, pooled over runs: mean and std.",
+    "routing-probe": "The naive comparison of each run: full-profile MLP against confidence-only linear probe.",
+    "probe-contrasts": "Naive, capacity-matched and routing-specific contrasts by cell.",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     progress = _show if sys.stderr.isatty() else None
     with open_cache(arguments.cache) as cache:
         material, left_out_runs = gather(cache, arguments.runs, progress=progress)
-    tables, left_out_tables = build_tables(material)
+        tables, left_out_tables = build_tables(material)
+        tables += probe_audit(cache, arguments.runs, progress=progress)
     for path in write_tables(tables, arguments.out):
         print(path)
     for what, reasons in (("run", left_out_runs), ("table", left_out_tables)):
@@ -82,6 +91,25 @@ def gather(
         progress(1.0, "done")
     frames = {name: pd.concat(found, ignore_index=True) if found else pd.DataFrame() for name, found in parts.items()}
     return Material(runs=runs, **frames), left_out
+
+
+def probe_audit(cache: Cache, run_ids: Sequence[str] | None, *, progress: Progress | None = None) -> list[Table]:
+    """The capacity-controlled audit of every run, pooled: the paper's two probe tables and the contrasts by cell."""
+    sweep = audit_sweep(cache, run_ids=run_ids, progress=progress)
+    tables = []
+    for label, frame in probe_tables(sweep).items():
+        name = label.removeprefix("tab:")
+        cells = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
+        header = [escape(str(column)) for column in frame.columns]
+        text = render(header, [Block("", cells)], caption=_PROBES[name], label=name)
+        tables.append(Table(name, _PROBES[name], frame, text))
+    return tables
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return number(value, 4)
+    return "--" if pd.isna(value) else escape(str(value))  # type: ignore[call-overload]
 
 
 def _studies(data: RunData, n_bootstrap: int) -> dict[str, Callable[[], pd.DataFrame]]:

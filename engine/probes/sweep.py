@@ -61,6 +61,7 @@ class ProbeSweep:
 def audit_sweep(
     cache: Cache,
     *,
+    run_ids: Sequence[str] | None = None,
     hidden: int = 16,
     epochs: int = 200,
     lr: float = 1e-2,
@@ -70,11 +71,16 @@ def audit_sweep(
     n_shuffles: int = 20,
     progress: Progress | None = None,
 ) -> ProbeSweep:
-    """`engine.probes.audit` for every run, then pooled. Runs without a profile get their confidence probes only."""
+    """`engine.probes.audit` for every run (or those named), then pooled.
+
+    Runs without a profile get their confidence probes only.
+    """
     probe_rows: list[dict[str, Any]] = []
     contrast_rows: list[dict[str, Any]] = []
     note_rows: list[dict[str, Any]] = []
     runs = cache.runs()
+    if run_ids is not None:
+        runs = runs[runs["run_id"].isin(run_ids)]
     for position, run_id in enumerate(runs["run_id"]):
 
         def within_run(fraction: float, text: str, position: int = position, run_id: str = run_id) -> None:

@@ -7,6 +7,7 @@ import torch
 from cache_builder.config import load_recipe
 from cache_builder.extract import trained_record
 from cache_builder.provenance import describe
+from cache_builder.sweep import without_denormals
 from cache_builder.train import train
 from engine.store import default_shards_directory, read_shard
 from engine.store.shard import shard_path
@@ -39,11 +40,8 @@ def test_a_bundled_run_can_be_made_again(tmp_path, digits):
     here = describe("test", torch.device("cpu"), 0, digits.fingerprint)
     if any(here[name] != stored.provenance[name] for name in ("versions", "device", "data_fingerprint")):
         pytest.skip("made with other package versions or on another processor: the last digits would differ")
-    torch.set_flush_denormal(True)
-    try:
+    with without_denormals():
         trained = train(RUNS[run_id], digits, tmp_path, device="cpu")
-    finally:
-        torch.set_flush_denormal(False)
     again = trained_record(RUNS[run_id], digits, trained, torch.device("cpu"))
     np.testing.assert_allclose(again.logits, stored.logits, atol=1e-4)
     np.testing.assert_allclose(again.entropies, stored.entropies, atol=1e-4)

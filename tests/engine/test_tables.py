@@ -220,7 +220,10 @@ def cache_path(tmp_path_factory):
 def test_command_writes_every_table(cache_path, tmp_path, capsys):
     assert main(["tables", str(cache_path), "--out", str(tmp_path / "out"), "--runs", "block-0", "plain"]) == 0
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {f"{builder.name}{suffix}" for builder in BUILDERS for suffix in (".csv", ".tex")}
+    names = [*(builder.name for builder in BUILDERS), "probe-sanity", "routing-probe", "probe-contrasts"]
+    assert written == {f"{name}{suffix}" for name in names for suffix in (".csv", ".tex")}
+    probes = pd.read_csv(tmp_path / "out" / "probe-sanity.csv")
+    assert {"conf_lin", "conf_mlp", "full_mlp", "shuf_full_mlp"} <= set(probes["probe"])
     assert len(capsys.readouterr().out.splitlines()) == len(written)
     scores = pd.read_csv(tmp_path / "out" / "calibration_block_ar.csv")
     assert scores["method"].tolist() == list(CALIBRATORS)

@@ -154,7 +154,7 @@ def test_missing_rows_are_noticed():
     ("arguments", "error", "text"),
     [
         ({"feature": "nonsense"}, UnknownName, "r_std"),
-        ({"feature": CustomFeature((6,))}, InvalidInput, "1 to 5"),
+        ({"feature": CustomFeature((6,))}, MissingData, "1 to 5"),
         ({"feature": CustomFeature((1,), "slope")}, InvalidInput, "two layers"),
         ({"feature": CustomFeature((1,), "median")}, UnknownName, "std"),
         ({"n_bins": 0}, InvalidInput, "n_bins"),

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from engine.errors import CacheError, CorruptShard
-from engine.store import __main__ as command
 from engine.store import open_cache, publish, write_shard
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,16 +123,6 @@ def test_progress_runs_from_zero_to_one(shards, tmp_path):
     publish(shards, tmp_path / "cache.duckdb", progress=lambda done, text: seen.append((done, text)))
     assert [done for done, _ in seen] == [0, 1 / 3, 2 / 3, 1]
     assert "run1" in seen[1][1]
-
-
-def test_command(shards, tmp_path, capsys):
-    arguments = ["publish", str(shards), "--cache", str(tmp_path / "cache.duckdb")]
-    assert command.main(arguments) == 0
-    assert "published 3 runs, 180 samples" in capsys.readouterr().out
-    assert command.main(arguments) == 0
-    assert "up to date: 3 runs" in capsys.readouterr().out
-    assert command.main(["publish", str(tmp_path / "nowhere")]) == 2
-    assert "no such directory" in capsys.readouterr().err
 
 
 PUBLISHER = """
