@@ -69,12 +69,11 @@ def _residual_sums(confidence: FloatArray, correct: BoolArray, n_bins: int) -> F
     Most samples of a trained network sit in the last bin, and adding them one by one to the same place is slow: then
     the other bins are summed, and the last one is what is missing to the total.
     """
-    last_edge = equal_width_edges(n_bins)[-2].astype(confidence.dtype)
-    others = np.flatnonzero(confidence < last_edge)
+    others = (confidence < confidence.dtype.type((n_bins - 1) / n_bins)).nonzero()[0]
     if 2 * others.size > confidence.size:
         bins = equal_width_bins(confidence, n_bins)
         return np.bincount(bins, weights=correct - confidence, minlength=n_bins).astype(np.float64, copy=False)
-    own_confidence, own_correct = confidence[others], correct[others]
+    own_confidence, own_correct = confidence.take(others), correct.take(others)
     bins = equal_width_bins(own_confidence, n_bins)
     residuals: FloatArray = np.bincount(bins, weights=own_correct - own_confidence, minlength=n_bins).astype(np.float64)
     residuals[-1] = np.count_nonzero(correct) - float(confidence.sum(dtype=np.float64)) - residuals.sum()
