@@ -2,78 +2,37 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.plots.reliability import class_gaps, diagram, diagram_title, tertile_map
 from app.plots.theme import OVER_CONFIDENT, UNDER_CONFIDENT, Theme
-from app.registry import page_for
 from engine.benchmark import run_benchmark
 from engine.mechanism import reliability_map
 from engine.metrics import ece, reliability_table
 from engine.reliability import calibration_summary, class_table
-from engine.store import open_cache
-from engine.types import RunData
 from engine.verdict_browse import reliability_sentence
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def open_page(cache: Path, monkeypatch: pytest.MonkeyPatch, **query: str | list[str]) -> AppTest:
-    monkeypatch.setenv("ROUTECAL_CACHE", str(cache))
-    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.switch_page(str(page_for("reliability").script))
-    app.run()
-    assert not app.exception, app.exception
-    return app
-
-
-def verdict(app: AppTest) -> str:
-    return app.get("html")[0].proto.body
-
-
-def texts(app: AppTest) -> str:
-    return " ".join(element.value for kind in ("markdown", "caption") for element in app.get(kind))
-
-
-def figures(app: AppTest) -> list[dict]:
-    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
-
-
-def numbers(values: object) -> np.ndarray:
-    if isinstance(values, dict):
-        return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
-    return np.asarray(values, dtype=float)
-
-
-def load(cache: Path, run_id: str) -> RunData:
-    with open_cache(cache) as opened:
-        return opened.load(run_id)
+from tests.app.driver import figures, load, numbers, open_app, shown, verdict
 
 
 def test_verdict_and_bins_are_the_engines(cache_of_kinds: Path, monkeypatch):
-    app = open_page(cache_of_kinds, monkeypatch, backbone="toy", variant="Full-AR")
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", backbone="toy", variant="Full-AR")
     run = load(cache_of_kinds, "full-s0")
     assert reliability_sentence(calibration_summary(run.confidence, run.correct)) in verdict(app)
     expected = reliability_table(run.confidence, run.correct)
-    shown = app.dataframe[-1].value
-    assert shown["Samples"].tolist() == expected["count"].tolist()
-    np.testing.assert_allclose(shown["Accuracy"].to_numpy(float), expected["accuracy"], equal_nan=True)
+    table = app.dataframe[-1].value
+    assert table["Samples"].tolist() == expected["count"].tolist()
+    np.testing.assert_allclose(table["Accuracy"].to_numpy(float), expected["accuracy"], equal_nan=True)
     drawn = [trace for trace in figures(app)[0]["data"] if trace["type"] == "scatter"]
     together = np.sort(np.concatenate([numbers(trace["y"]) for trace in drawn]))
     assert together == pytest.approx(np.sort(expected["accuracy"].dropna()))
 
 
 def test_settings_reach_the_page(cache_of_kinds: Path, monkeypatch):
-    app = open_page(
-        cache_of_kinds, monkeypatch, variant="Full-AR", bins="7", population="benchmark (held-out half)",
+    app = open_app(
+        cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", bins="7", population="benchmark (held-out half)",
         binning="equal mass",
     )  # fmt: skip
     run = load(cache_of_kinds, "full-s0")
@@ -86,82 +45,99 @@ def test_settings_reach_the_page(cache_of_kinds: Path, monkeypatch):
 
 def test_calibrators_are_shown_on_the_held_out_half(cache_of_kinds: Path, monkeypatch):
     methods = ["Temperature scaling", "Histogram binning", "AR-CondCal"]
-    app = open_page(
-        cache_of_kinds, monkeypatch, variant="Full-AR", methods=methods, feature="spread of routing entropy over depth"
+    app = open_app(
+        cache_of_kinds,
+        monkeypatch,
+        "reliability",
+        variant="Full-AR",
+        methods=methods,
+        feature="spread of routing entropy over depth",
     )
     run = load(cache_of_kinds, "full-s0")
     result = run_benchmark(run, ["ts", "hb", "nw_conf_routing"], n_bootstrap=0)
     for label, method in zip(methods, ("ts", "hb", "nw_conf_routing"), strict=True):
-        assert f"{label}: ECE {ece(result.confidence[method], result.correct[method]):.3f}" in texts(app)
-    assert "Population: benchmark. Fitted on 750 samples of the run, shown on the other 750" in texts(app)
+        assert f"{label}: ECE {ece(result.confidence[method], result.correct[method]):.3f}" in shown(app)
+    assert "Population: benchmark. Fitted on 750 samples of the run, shown on the other 750" in shown(app)
 
 
 def test_a_kernel_on_another_feature_is_not_called_by_the_papers_name(cache_of_kinds: Path, monkeypatch):
-    app = open_page(cache_of_kinds, monkeypatch, variant="Full-AR", methods=["AR-CondCal"])
-    assert "Kernel on confidence and mean routing entropy: ECE" in texts(app)
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["AR-CondCal"])
+    assert "Kernel on confidence and mean routing entropy: ECE" in shown(app)
 
 
 def test_map_and_classes_are_the_engines(cache_of_kinds: Path, monkeypatch):
-    app = open_page(cache_of_kinds, monkeypatch, variant="Full-AR")
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR")
     run = load(cache_of_kinds, "full-s0")
     found = reliability_map(run.confidence, run.correct, run.entropies.mean(axis=1))
     drawn = next(figure["data"][0] for figure in figures(app) if figure["data"][0]["type"] == "heatmap")
     assert numbers(drawn["z"]).reshape(15, 3) == pytest.approx(found.gap.T, nan_ok=True)
     by_class = class_table(run.confidence, run.correct, run.predictions)
-    shown = app.dataframe[0].value
-    assert shown["Predicted class"].tolist() == by_class["predicted"].tolist()
-    assert shown["ECE"].tolist() == pytest.approx(by_class["ece"].tolist())
+    table = app.dataframe[0].value
+    assert table["Predicted class"].tolist() == by_class["predicted"].tolist()
+    assert table["ECE"].tolist() == pytest.approx(by_class["ece"].tolist())
     class_ece = ece(run.probs[:, 0], run.labels == 0)
-    assert f"Class 0: ECE {class_ece:.3f}" in texts(app)
+    assert f"Class 0: ECE {class_ece:.3f}" in shown(app)
 
 
 def test_the_grid_shows_other_cells_or_this_cell(cache_of_kinds: Path, monkeypatch):
-    app = open_page(cache_of_kinds, monkeypatch, variant="Full-AR")
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR")
     run = load(cache_of_kinds, "baseline-s0")
-    assert f"toy · dice · plain residual · seed 3: ECE {ece(run.confidence, run.correct):.3f}" in texts(app)
-    assert "Full-AR · seed 1: ECE" not in texts(app)
+    assert f"toy · dice · plain residual · seed 3: ECE {ece(run.confidence, run.correct):.3f}" in shown(app)
+    assert "Full-AR · seed 1: ECE" not in shown(app)
     app.radio(key="grid").set_value("cell").run()
     assert not app.exception
-    assert "Full-AR · seed 1: ECE" in texts(app)
-    assert "seed 0, last-5 ensemble: ECE" in texts(app)
-    assert "plain residual · seed 3: ECE" not in texts(app)
+    assert "Full-AR · seed 1: ECE" in shown(app)
+    assert "seed 0, last-5 ensemble: ECE" in shown(app)
+    assert "plain residual · seed 3: ECE" not in shown(app)
 
 
 def test_the_run_to_compare_with_stands_beside(cache_of_kinds: Path, monkeypatch):
-    alone = len(figures(open_page(cache_of_kinds, monkeypatch, variant="Full-AR")))
-    app = open_page(cache_of_kinds, monkeypatch, variant="Full-AR", **{"with": "toy · dice · Full-AR · seed 1"})
+    alone = len(figures(open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR")))
+    app = open_app(
+        cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", **{"with": "toy · dice · Full-AR · seed 1"}
+    )
     assert len(figures(app)) == alone + 1
     other = load(cache_of_kinds, "full-s1")
-    assert f"ECE {ece(other.confidence, other.correct):.3f}. Of" in texts(app)
+    assert f"ECE {ece(other.confidence, other.correct):.3f}. Of" in shown(app)
 
 
 def test_a_run_without_logits_says_what_is_missing_and_shows_the_rest(cache_of_kinds: Path, monkeypatch):
-    app = open_page(cache_of_kinds, monkeypatch, variant="Block-AR (b = 2)")
-    assert "Not shown: this run has no logits" in texts(app)
-    assert "does not say which class was predicted" in texts(app)
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Block-AR (b = 2)")
+    assert "Not shown: this run has no logits" in shown(app)
+    assert "does not say which class was predicted" in shown(app)
     assert any(figure["data"][0]["type"] == "heatmap" for figure in figures(app))
 
 
 def test_a_run_without_profile_has_no_map_but_calibrators(cache_of_kinds: Path, monkeypatch):
-    app = open_page(
-        cache_of_kinds, monkeypatch, variant="plain residual", methods=["Temperature scaling", "AR-CondCal"]
+    app = open_app(
+        cache_of_kinds,
+        monkeypatch,
+        "reliability",
+        variant="plain residual",
+        methods=["Temperature scaling", "AR-CondCal"],
     )
-    assert "The map cannot be drawn" in texts(app)
-    assert "Temperature scaling: ECE" in texts(app)
-    assert "Not shown: this run has no" in texts(app)
+    assert "The map cannot be drawn" in shown(app)
+    assert "Temperature scaling: ECE" in shown(app)
+    assert "Not shown: this run has no" in shown(app)
 
 
 def test_an_imported_run_shows_its_diagram(cache_of_kinds: Path, monkeypatch):
-    app = open_page(cache_of_kinds, monkeypatch, backbone="unknown")
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", backbone="unknown")
     run = load(cache_of_kinds, "imported")
     assert f"Raw ECE is {ece(run.confidence, run.correct):.3f}" in verdict(app)
 
 
 def test_a_slice_by_outcome_is_not_read_as_calibration(cache_of_kinds: Path, monkeypatch):
-    app = open_page(
-        cache_of_kinds, monkeypatch, variant="Full-AR", outcome="wrong only", binning="equal mass", bins="50"
+    app = open_app(
+        cache_of_kinds,
+        monkeypatch,
+        "reliability",
+        variant="Full-AR",
+        outcome="wrong only",
+        binning="equal mass",
+        bins="50",
     )
-    assert "chosen by outcome" in texts(app)
+    assert "chosen by outcome" in shown(app)
 
 
 def test_empty_bins_are_drawn_empty_and_sides_have_their_colours():
