@@ -43,6 +43,13 @@ class Memo:
                     self._locks.pop(forgotten, None)
             return result
 
+    def find(self, key: Hashable) -> object | None:
+        """The remembered result, or None without one."""
+        with self._guard:
+            if key in self._results:
+                self._results.move_to_end(key)
+            return self._results.get(key)
+
 
 @st.cache_resource(show_spinner=False)
 def _memo() -> Memo:

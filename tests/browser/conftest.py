@@ -20,7 +20,8 @@ IDLE = """() => {
     const app = document.querySelector('[data-testid="stApp"]');
     return app && app.getAttribute('data-test-script-state') === 'notRunning'
         && app.getAttribute('data-test-connection-state') === 'CONNECTED'
-        && !document.querySelector('[data-stale="true"]') && !document.querySelector('[data-testid="stSkeleton"]');
+        && !document.querySelector('[data-stale="true"]') && !document.querySelector('[data-testid="stSkeleton"]')
+        && !document.querySelector('[data-testid="stProgress"]');
 }"""
 
 

@@ -1,0 +1,82 @@
+"""A long computation on a page: progress, a way to stop it, and a result that is remembered for every viewer.
+
+The script does not wait. It draws the rest of the page, a small part of the page asks every moment how far the work
+is, and the page is drawn again when it is done: controls stay alive, and Stop is heard at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from concurrent.futures import wait
+from typing import TypeVar, cast
+from uuid import uuid4
+
+import streamlit as st
+
+from app.loaders.jobs import GivenUp, Job, jobs
+from engine.types import Progress
+
+Result = TypeVar("Result")
+FIRST_LOOK = 0.4
+"""Seconds to wait before a bar is drawn: what is quick comes without one. Tests wait longer."""
+_GLANCE = 0.3
+"""Seconds between two looks at a job."""
+
+
+def long_work(
+    name: str, key: Hashable, compute: Callable[[Progress], Result], *, label: str, start: bool = True
+) -> Result | None:
+    """The result of `compute`, or None as long as there is none; this then draws the bar, or the button that starts it.
+
+    name : of this place on the page, for its buttons.
+    key : everything that the result depends on, such as ("probes", view.selection, width).
+    compute : takes a progress callback. It runs on another thread, so it calls the engine and nothing of Streamlit:
+        load the data before, and close over it.
+    label : what the button says, such as "Compare ten splits".
+    start : begin by itself; otherwise the viewer presses the button.
+    """
+    found = jobs().find(key)
+    if found is not None:
+        return cast(Result, found)
+    asked, stopped = f"{name}-asked", f"{name}-stopped"
+
+    def begin() -> None:
+        st.session_state[asked], st.session_state[stopped] = key, None
+
+    def stop() -> None:
+        st.session_state[asked], st.session_state[stopped] = None, key
+        jobs().stop(key, _viewer())
+
+    if st.session_state.get(stopped) != key and (start or st.session_state.get(asked) == key):
+        job = jobs().watch(key, compute, _viewer())
+        wait([job.future], timeout=FIRST_LOOK)
+        if _is_done(job):
+            return job.future.result()
+        _show_progress(name, key, compute, stop)
+        return None
+    if st.session_state.get(stopped) == key:
+        st.caption("Stopped.")
+    st.button(label, key=f"{name}-start", on_click=begin)
+    return None
+
+
+def _viewer() -> str:
+    """This browser session among all."""
+    return str(st.session_state.setdefault("routecal-viewer", uuid4().hex))
+
+
+def _is_done(job: Job[Result]) -> bool:
+    """Whether there is an outcome; a job that was given up just before this viewer came has none and is begun anew."""
+    return job.future.done() and not isinstance(job.future.exception(), GivenUp)
+
+
+@st.fragment(run_every=_GLANCE)
+def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Result], stop: Callable[[], None]) -> None:
+    if jobs().find(key) is not None or st.session_state.get(f"{name}-stopped") == key:
+        st.rerun()
+    job = jobs().watch(key, compute, _viewer())
+    if _is_done(job):
+        job.future.result()  # a failure is shown here; a success is found at the next look
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(job.fraction, job.text)
+        st.button("Stop", key=f"{name}-stop", on_click=stop)

@@ -1,0 +1,121 @@
+"""Long computations in the background, shared by all viewers, remembered when done, given up when nobody waits.
+
+A viewer's script only looks in from time to time: it may be rerun or interrupted without losing the work. At most two
+jobs run at once, so that a room full of viewers cannot bring the server to a halt; further ones wait their turn.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar, cast
+
+import streamlit as st
+
+from app.loaders.memo import Memo
+from engine.types import Progress
+
+Result = TypeVar("Result")
+WORKERS = 2
+PATIENCE = 15.0
+"""Seconds that a job goes on when nobody watches it: a viewer who reloads the page finds it still at work."""
+
+
+class GivenUp(Exception):
+    """Raised inside a job, at its next report of progress, when it was stopped or nobody waits for it any more."""
+
+
+class Job(Generic[Result]):
+    """One computation in progress; `fraction` and `text` say how far it is."""
+
+    def __init__(self, compute: Callable[[Progress], Result]) -> None:
+        self.fraction, self.text = 0.0, "waiting for other work to finish"
+        self.future: Future[Result] = Future()
+        self._compute = compute
+        self._seen: dict[str, float] = {}
+        self._stopped = False
+        self._guard = threading.Lock()
+
+    def work(self) -> Result:
+        """Compute; called on a worker thread."""
+        self._report(0.0, "starting")
+        return self._compute(self._report)
+
+    def _report(self, fraction: float, text: str) -> None:
+        if self._stopped or not self._is_watched():
+            raise GivenUp(text)
+        self.fraction, self.text = min(max(fraction, 0.0), 1.0), text
+
+    def _is_watched(self) -> bool:
+        with self._guard:
+            return time.monotonic() - max(self._seen.values(), default=-PATIENCE) < PATIENCE
+
+    def look(self, viewer: str) -> None:
+        """Keep the job going for this viewer."""
+        with self._guard:
+            self._seen[viewer] = time.monotonic()
+
+    def stop(self, viewer: str) -> None:
+        """This viewer has enough; give up at the next report, unless another one is watching."""
+        with self._guard:
+            self._seen.pop(viewer, None)
+        self._stopped = not self._is_watched()
+
+
+class Jobs:
+    """Jobs by key: a second viewer who asks for the same thing joins the first."""
+
+    def __init__(self, capacity: int = 128) -> None:
+        self._memo = Memo(capacity)
+        self._running: dict[Hashable, Job[object]] = {}
+        self._guard = threading.Lock()
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="job")
+
+    def find(self, key: Hashable) -> object | None:
+        """The remembered result of a job that is done, or None."""
+        return self._memo.find(key)
+
+    def watch(self, key: Hashable, compute: Callable[[Progress], Result], viewer: str) -> Job[Result]:
+        """The job under way for this key, or a new one. Look again within `PATIENCE` seconds to keep it going.
+
+        A job that failed is handed out once more, with its failure, and then forgotten.
+        """
+        with self._guard:
+            job = self._running.get(key)
+            if job is None:
+                job = Job(cast(Callable[[Progress], object], compute))
+                job.look(viewer)  # before it starts, or it would be given up at once
+                self._running[key] = job
+                job.future = self._pool.submit(self._run, key, job)
+            elif job.future.done():
+                del self._running[key]
+            job.look(viewer)
+            return cast(Job[Result], job)
+
+    def stop(self, key: Hashable, viewer: str) -> None:
+        """Give the job up if no other viewer watches it."""
+        with self._guard:
+            job = self._running.get(key)
+        if job is not None:
+            job.stop(viewer)
+
+    def _run(self, key: Hashable, job: Job[object]) -> object:
+        try:
+            result = self._memo.get(key, job.work)
+        except GivenUp:
+            self._forget(key)
+            raise
+        self._forget(key)  # any other failure stays until a viewer has seen it
+        return result
+
+    def _forget(self, key: Hashable) -> None:
+        with self._guard:
+            del self._running[key]
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> Jobs:
+    """One set of jobs for all viewers of this server."""
+    return Jobs()

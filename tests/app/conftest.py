@@ -1,0 +1,11 @@
+"""What the tests of pages share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _long_work_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AppTest runs a script once, so long work is waited for instead of looked at again and again."""
+    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 100.0)

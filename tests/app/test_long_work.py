@@ -1,0 +1,137 @@
+"""Long work: joined by a second viewer, remembered, stopped, given up; on a page with a bar and two buttons."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import wait
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.components import long_work as component
+from app.loaders import jobs as module
+from app.loaders.jobs import GivenUp, Jobs, jobs
+from engine.types import Progress
+
+
+def until_given_up(progress: Progress) -> str:
+    for step in range(1000):
+        progress(step / 1000, f"step {step}")
+        time.sleep(0.01)
+    return "finished"
+
+
+def test_two_viewers_share_a_job_and_its_result_is_remembered():
+    own, gate, calls = Jobs(), threading.Event(), []
+
+    def compute(progress: Progress) -> int:
+        calls.append(1)
+        progress(0.5, "half way")
+        gate.wait(5)
+        return 7
+
+    first = own.watch("key", compute, "a")
+    assert own.watch("key", compute, "b") is first
+    assert own.find("key") is None
+    gate.set()
+    assert first.future.result(5) == 7
+    assert (first.fraction, first.text) == (0.5, "half way")
+    assert own.find("key") == 7
+    assert calls == [1]
+
+
+def test_stop_gives_the_job_up_unless_somebody_else_watches():
+    own = Jobs()
+    job = own.watch("key", until_given_up, "a")
+    own.watch("key", until_given_up, "b")
+    own.stop("key", "a")
+    time.sleep(0.05)
+    assert not job.future.done()
+    own.stop("key", "b")
+    with pytest.raises(GivenUp):
+        job.future.result(5)
+    assert own.find("key") is None
+    assert own.watch("key", lambda _progress: 3, "a").future.result(5) == 3
+
+
+def test_a_job_that_nobody_watches_is_given_up(monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    with pytest.raises(GivenUp):
+        Jobs().watch("key", until_given_up, "a").future.result(5)
+
+
+def test_a_failure_reaches_the_viewer_once_and_is_not_remembered():
+    own = Jobs()
+
+    def fail(_progress: Progress) -> int:
+        raise ValueError("no such layer")
+
+    wait([own.watch("key", fail, "a").future], timeout=5)
+    with pytest.raises(ValueError, match="no such layer"):
+        own.watch("key", fail, "a").future.result(5)
+    assert own.watch("key", lambda _progress: 3, "a").future.result(5) == 3
+
+
+def page(name: str, start: bool) -> AppTest:
+    """A page with one long computation; results are remembered by name, so each test has its own."""
+
+    def script(name: str, start: bool) -> None:
+        import streamlit as st
+
+        from app.components.long_work import long_work
+
+        def compute(progress) -> int:
+            progress(0.5, "half way")
+            return 42
+
+        found = long_work("sum", name, compute, label="Add it up", start=start)
+        st.write("nothing yet" if found is None else f"found {found}")
+
+    return AppTest.from_function(script, args=(name, start), default_timeout=20)
+
+
+def test_it_draws_a_bar_and_the_rest_of_the_page_while_it_works(monkeypatch):
+    monkeypatch.setattr(component, "FIRST_LOOK", 0.0)
+    gate = threading.Event()
+    monkeypatch.setattr(module, "_TEST_GATE", gate, raising=False)
+
+    def script() -> None:
+        import streamlit as st
+
+        from app.components.long_work import long_work
+        from app.loaders import jobs
+
+        found = long_work("wait", "bar", lambda _progress: jobs._TEST_GATE.wait(20), label="Wait")
+        st.write("nothing yet" if found is None else f"found {found}")
+
+    app = AppTest.from_function(script, default_timeout=20).run()
+    assert app.markdown[0].value == "nothing yet"
+    assert app.button(key="wait-stop").label == "Stop"
+    gate.set()
+    wait([jobs().watch("bar", lambda _progress: True, "test").future], timeout=5)
+    app.run()
+    assert app.markdown[0].value == "found True"
+
+
+def test_it_starts_by_itself_and_leaves_no_bar_behind():
+    app = page("itself", start=True).run()
+    assert not app.exception
+    assert app.markdown[0].value == "found 42"
+    assert len(app.button) == 0
+
+
+def test_it_waits_for_the_button_where_asked_to():
+    app = page("button", start=False).run()
+    assert app.markdown[0].value == "nothing yet"
+    app.button(key="sum-start").click().run()
+    assert app.markdown[0].value == "found 42"
+
+
+def test_what_was_stopped_is_not_started_again_by_itself():
+    app = page("stopped", start=True)
+    app.session_state["sum-stopped"] = "stopped"
+    app.run()
+    assert (app.caption[0].value, app.markdown[0].value) == ("Stopped.", "nothing yet")
+    app.button(key="sum-start").click().run()
+    assert app.markdown[0].value == "found 42"
