@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.placing import FIRST, SECOND, places
+
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -60,10 +62,9 @@ def underline(cell: str) -> str:
 
 def mark_best(cells: Sequence[str], values: Sequence[float], digits: int, *, lower_is_better: bool = True) -> list[str]:
     """The column with its best value in bold and its second-best underlined; values printed alike share their mark."""
-    shown = [round(value, digits) if math.isfinite(value) else math.nan for value in values]
-    competing = sorted({value for value in shown if math.isfinite(value)}, reverse=not lower_is_better)
-    marks = dict(zip(competing, (bold, underline), strict=False))
-    return [marks[value](cell) if value in marks else cell for cell, value in zip(cells, shown, strict=True)]
+    marks = {FIRST: bold, SECOND: underline}
+    placed = places(values, digits, lower_is_better=lower_is_better)
+    return [marks[place](cell) if place in marks else cell for cell, place in zip(cells, placed, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """The calibration benchmark: one run, many seeds, and how sensitive its answer is."""
 
 from engine.benchmark.ablation import feature_ablation
-from engine.benchmark.aggregate import aggregate_seeds, rank_one_counts
+from engine.benchmark.aggregate import aggregate_seeds, rank_one_counts, ranks
 from engine.benchmark.bandwidth import BandwidthLab, BandwidthPoint, bandwidth_grid, bandwidth_sensitivity
+from engine.benchmark.contrasts import contrast_in_run, contrast_over_seeds
+from engine.benchmark.leaders import Leader, leader_in_run, leader_over_seeds
+from engine.benchmark.learnt import learnt_table
 from engine.benchmark.run import BenchmarkResult, run_benchmark
 from engine.benchmark.scores import HEADLINE, METRICS, Metric
 from engine.benchmark.sensitivity import calibration_size_sensitivity, split_variance
@@ -14,13 +17,20 @@ __all__ = [
     "BandwidthLab",
     "BandwidthPoint",
     "BenchmarkResult",
+    "Leader",
     "Metric",
     "aggregate_seeds",
     "bandwidth_grid",
     "bandwidth_sensitivity",
     "calibration_size_sensitivity",
+    "contrast_in_run",
+    "contrast_over_seeds",
     "feature_ablation",
+    "leader_in_run",
+    "leader_over_seeds",
+    "learnt_table",
     "rank_one_counts",
+    "ranks",
     "run_benchmark",
     "split",
     "split_variance",

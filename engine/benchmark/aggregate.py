@@ -26,28 +26,37 @@ def aggregate_seeds(scores: pd.DataFrame, runs: pd.DataFrame, by: Sequence[str] 
     return table.astype({"n": "int64"})
 
 
+def ranks(scores: pd.DataFrame, trial: str, metric: str = "ece") -> pd.DataFrame:
+    """Rank of each method in each trial (splits, runs) of a tidy frame, 1 the best; equal values share the better rank.
+
+    The uncalibrated model does not compete. The rows of the metric that have a value, with a column `rank`.
+    """
+    if metric not in METRICS or METRICS[metric].lower_is_better is None:
+        raise InvalidInput("metric", "a metric with a better end", repr(metric))
+    kept = scores[(scores["metric"] == metric) & (scores["method"] != REFERENCE)].dropna(subset=["value"])
+    # Methods that agree to rounding (TS and ETS often do) share their rank.
+    rounded = kept.assign(value=kept["value"].round(12))
+    rank = rounded.groupby(trial)["value"].rank(method="min", ascending=bool(METRICS[metric].lower_is_better))
+    return kept.assign(rank=rank.astype("int64"))
+
+
 def rank_one_counts(scores: pd.DataFrame, trial: str, metric: str = "ece") -> pd.DataFrame:
     """How often each method has the best value of a metric over the trials (splits, runs) of a tidy frame.
 
     The uncalibrated model does not compete; methods tied for the first place are all counted. Columns: method, n_first,
     n_trials, share, mean_rank, mean, std (ddof 0).
     """
-    if metric not in METRICS or METRICS[metric].lower_is_better is None:
-        raise InvalidInput("metric", "a metric with a better end", repr(metric))
-    kept = scores[(scores["metric"] == metric) & (scores["method"] != REFERENCE)].dropna(subset=["value"])
-    # Methods that agree to rounding (TS and ETS often do) share their rank.
-    ranks = (
-        kept.assign(value=kept["value"].round(12))
-        .groupby(trial)["value"]
-        .rank(method="min", ascending=bool(METRICS[metric].lower_is_better))
-    )
-    ranked = kept.assign(rank=ranks, first=ranks == 1)
-    table = ranked.groupby("method", sort=False).agg(
-        n_first=("first", "sum"),
-        n_trials=("first", "size"),
-        mean_rank=("rank", "mean"),
-        mean=("value", "mean"),
-        std=("value", lambda values: values.std(ddof=0)),
+    ranked = ranks(scores, trial, metric)
+    table = (
+        ranked.assign(first=ranked["rank"] == 1)
+        .groupby("method", sort=False)
+        .agg(
+            n_first=("first", "sum"),
+            n_trials=("first", "size"),
+            mean_rank=("rank", "mean"),
+            mean=("value", "mean"),
+            std=("value", lambda values: values.std(ddof=0)),
+        )
     )
     table.insert(2, "share", table["n_first"] / table["n_trials"])
     return table.reset_index()

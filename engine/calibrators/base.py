@@ -56,6 +56,11 @@ class Fitted(ABC):
     def learned(self) -> Mapping[str, object]:
         """What the fit found, by name, for display: numbers, arrays or short texts."""
 
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """What the fit found in one short phrase, such as `temperature 0.823: sharper than the softmax`."""
+
 
 class Calibrator(ABC):
     """A method before fitting.

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.phrases import counted
 from engine.calibrators.samples import Samples, with_top_probability
 from engine.types import BoolArray, FloatArray, IntArray
 
@@ -46,6 +47,14 @@ class FittedBBQ(Fitted):
             "mean number of bins": float(self.n_bins @ self.weight),
             "weight by number of bins": self.weight,
         }
+
+    @property
+    def summary(self) -> str:
+        best = int(self.n_bins[np.argmax(self.weight)])
+        return (
+            f"{counted(self.n_bins.size, 'binning')} averaged; the one with {counted(best, 'bin')} weighs most, "
+            f"{float(self.n_bins @ self.weight):.1f} on average"
+        )
 
 
 class BayesianBinning(Calibrator):

@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.likelihood import minimise_nll
+from engine.calibrators.phrases import counted, span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.types import BoolArray, FloatArray
@@ -32,6 +33,12 @@ class FittedClasswise(Fitted):
     @property
     def learned(self) -> Mapping[str, object]:
         return {"temperature by predicted class": self.temperature, "classes at the common one": int(self.shared.sum())}
+
+    @property
+    def summary(self) -> str:
+        found = f"temperatures {span(self.temperature)} over {counted(self.n_classes, 'predicted class')}"
+        shared = int(self.shared.sum())
+        return f"{found}; {shared} of them at the common one" if shared else found
 
 
 class ClasswiseTemperatureScaling(Calibrator):

@@ -36,6 +36,14 @@ class FittedEnsemble(Fitted):
         names = ("weight of softmax(z / T)", "weight of softmax(z)", "weight of uniform")
         return {"temperature": self.temperature, **dict(zip(names, self.weights, strict=True))}
 
+    @property
+    def summary(self) -> str:
+        scaled, plain, uniform = self.weights
+        return (
+            f"temperature {self.temperature:.3f}; weights {scaled:.2f} on the scaled softmax, {plain:.2f} on the plain "
+            f"one, {uniform:.2f} on uniform"
+        )
+
 
 class EnsembleTemperatureScaling(Calibrator):
     """min_w mean_i -log(w1 softmax(z_i / T)_y + w2 softmax(z_i)_y + w3 / K), w on the simplex, T from `ts`.

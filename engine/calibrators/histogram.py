@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.binning import N_BINS, equal_width_bins
 from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.phrases import counted, span
 from engine.calibrators.samples import Samples, with_top_probability
 from engine.types import FloatArray, IntArray
 
@@ -27,6 +28,11 @@ class FittedHistogram(Fitted):
     @property
     def learned(self) -> Mapping[str, object]:
         return {"accuracy by bin": self.accuracy, "samples by bin": self.count}
+
+    @property
+    def summary(self) -> str:
+        filled = self.count > 0
+        return f"accuracies {span(self.accuracy[filled])} in {filled.sum()} of {counted(self.count.size, 'bin')}"
 
 
 class HistogramBinning(Calibrator):

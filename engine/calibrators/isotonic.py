@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.phrases import counted, span
 from engine.calibrators.samples import Samples, with_top_probability
 from engine.types import FloatArray
 
@@ -26,6 +27,10 @@ class FittedIsotonic(Fitted):
     @property
     def learned(self) -> Mapping[str, object]:
         return {"confidence": self.confidence, "calibrated": self.value, "steps": int(np.unique(self.value).size)}
+
+    @property
+    def summary(self) -> str:
+        return f"{counted(int(np.unique(self.value).size), 'step')}, calibrated confidence {span(self.value)}"
 
 
 class IsotonicCalibration(Calibrator):

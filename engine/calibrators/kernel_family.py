@@ -74,6 +74,17 @@ class FittedKernel(Fitted):
             found[f"multiple of Scott's on {axis}"] = float(multiple)
         return found
 
+    @property
+    def summary(self) -> str:
+        names = ["the feature" if axis == "feature" else axis for axis in self.axes]
+        widths = [
+            f"{width:.3g} on {axis}" if width > 0 else f"none on {axis}, which does not vary"
+            for axis, width in zip(names, self.bandwidth, strict=True)
+        ]
+        multiples = " and ".join(f"{multiple:g}" for multiple in dict.fromkeys(self.multiplier.tolist()))
+        chosen = " by cross-validation" if self.choice is not None else ""
+        return f"bandwidth {', '.join(widths)} ({multiples} x Scott's rule{chosen})"
+
 
 def check_multipliers(bandwidth: float | tuple[float, ...], n_axes: int) -> FloatArray:
     """(m,) positive multiples; one number serves all axes, and of a pair the one-regressor kernel takes the first."""

@@ -36,6 +36,12 @@ class FittedLogitNorm(Fitted):
     def learned(self) -> Mapping[str, object]:
         return {"factor": self.factor, "ECE on the calibration half": self.calibration_ece}
 
+    @property
+    def summary(self) -> str:
+        return (
+            f"factor {self.factor:.3g} on logits of unit length; ECE {self.calibration_ece:.4f} on the calibration half"
+        )
+
 
 class LogitNormalisation(Calibrator):
     """min over the factor of the 15-bin ECE of softmax(factor * z / ||z||) on the calibration half.

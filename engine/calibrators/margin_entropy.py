@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.types import FloatArray, IntArray
@@ -57,6 +58,11 @@ class FittedMarginEntropy(Fitted):
             "margin cuts": self.margin_cuts,
             "entropy cuts": self.entropy_cuts,
         }
+
+    @property
+    def summary(self) -> str:
+        cells = f"{int((self.count > 0).sum())} of {self.count.size} cells hold samples"
+        return f"temperatures {span(self.temperature)} by margin and entropy; {cells}"
 
 
 class MarginEntropyCalibration(Calibrator):

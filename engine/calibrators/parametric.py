@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from engine import validation
 from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.types import FloatArray
@@ -120,6 +121,13 @@ class FittedParametric(Fitted):
             "largest temperature": self.temperature_range[1],
             "iterations": self.n_iterations,
         }
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"temperatures {span(self.temperature_range)} on the calibration half, where one for all would be "
+            f"{self.base_temperature:.3f}"
+        )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ class FittedIdentity(Fitted):
     def learned(self) -> Mapping[str, object]:
         return {}
 
+    @property
+    def summary(self) -> str:
+        return "nothing: the softmax as it is"
+
 
 class NoCalibration(Calibrator):
     """softmax(z)."""
@@ -53,6 +57,11 @@ class FittedTemperature(Fitted):
     @property
     def learned(self) -> Mapping[str, object]:
         return {"temperature": self.temperature}
+
+    @property
+    def summary(self) -> str:
+        change = "sharper than" if self.temperature < 1 else "softer than" if self.temperature > 1 else "the same as"
+        return f"temperature {self.temperature:.3f}: {change} the softmax"
 
 
 class TemperatureScaling(Calibrator):

@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.phrases import counted, span
 from engine.calibrators.samples import Samples
 from engine.calibrators.temperature import NO_MINIMUM, TemperatureScaling
 from engine.types import BoolArray, FloatArray, IntArray
@@ -39,6 +40,12 @@ class FittedVector(Fitted):
     @property
     def learned(self) -> Mapping[str, object]:
         return {"scale": self.scale, "bias": self.bias, "classes without a sample": int(self.unseen.sum())}
+
+    @property
+    def summary(self) -> str:
+        found = f"scales {span(self.scale)} and biases {span(self.bias)} over {counted(self.n_classes, 'class')}"
+        unseen = int(self.unseen.sum())
+        return f"{found}; {counted(unseen, 'class')} without a sample" if unseen else found
 
 
 class VectorScaling(Calibrator):
