@@ -34,7 +34,8 @@ def _named(label: str) -> str:
 
 
 def _method(name: str) -> str:
-    return _named(CALIBRATORS[name].label)
+    label = _named(CALIBRATORS[name].label)
+    return f"the {label}" if label.startswith("kernel") else label
 
 
 def _metric(name: str) -> str:
@@ -98,7 +99,7 @@ def _conclude(contrasts: pd.DataFrame, noise: str) -> tuple[Outcome, str]:
         )
     clear = contrasts[contrasts["clear"].astype(bool)]
     found = [
-        f"{'a lower' if row['difference'] < 0 else 'a higher'} {_metric(row['metric'])} than the "
+        f"{'a lower' if row['difference'] < 0 else 'a higher'} {_metric(row['metric'])} than "
         f"{_method(row['control'])} (by {abs(row['difference']):.4f})"
         for row in clear.to_dict("records")
     ]
