@@ -165,11 +165,11 @@ def test_sentence_within_noise():
     verdict = judge_run(made_up_result())
     assert verdict.outcome == "within_noise"
     assert verdict.sentence == (
-        "ECE is lowest with the kernel on confidence, at 0.0200 against 0.0600 without calibration (2 of 3 other methods "
-        "are within noise of it); NLL is lowest with the kernel on confidence, at 0.020 against 0.060 without calibration "
-        "(2 of 3 other methods are within noise of it). AR-CondCal does not separate from its matched controls in ECE, "
-        "worst-tertile ECE or NLL by more than bootstrap noise: no evidence that routing adds anything here, and no "
-        "proof that it does not."
+        "ECE is lowest with the kernel on confidence, at 0.0200 against 0.0600 without calibration (2 of 3 other "
+        "methods are within noise of it); NLL is lowest with the kernel on confidence, at 0.020 against 0.060 without "
+        "calibration (2 of 3 other methods are within noise of it). AR-CondCal does not separate from its matched "
+        "controls in ECE, worst-tertile ECE or NLL by more than bootstrap noise: no evidence that routing adds "
+        "anything here, and no proof that it does not."
     )
 
 
