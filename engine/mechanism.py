@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.stats import mannwhitneyu, norm, spearmanr, t
+from scipy.stats import mannwhitneyu, norm, spearmanr
 
 from engine import validation
 from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, equal_width_bins, tertiles
 from engine.errors import InvalidInput
+from engine.grouping import LEVEL, quantile_groups
 from engine.types import BoolArray, FloatArray, IntArray
 
 MIN_CELL_COUNT = 5
 _HISTOGRAM_BINS = 40
 _CURVE_BINS = 20
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def spearman(first: ArrayLike, second: ArrayLike) -> RankCorrelation | None:
     low = high = None
     if x.size > 3:
         centre = np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
-        half = norm.ppf((1 + _LEVEL) / 2) * np.sqrt((1 + r**2 / 2) / (x.size - 3))
+        half = norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + r**2 / 2) / (x.size - 3))
         low, high = float(np.tanh(centre - half)), float(np.tanh(centre + half))
     return RankCorrelation(r, low, high, float(found.pvalue), int(x.size))
 
@@ -169,29 +169,18 @@ def error_curve(
     """
     checked_confidence, checked_correct, values = validation.samples(confidence, correct, rho)
     validation.whole("n_bins", n_bins, 1)
-    cuts = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins))
-    _, index = np.unique(np.searchsorted(cuts, values, side="left"), return_inverse=True)
-    counts = np.bincount(index)
-
-    def mean(column: FloatArray) -> FloatArray:
-        result: FloatArray = np.bincount(index, weights=column) / counts
-        return result
-
+    groups = quantile_groups(values, n_bins)
     c = checked_confidence.astype(np.float64, copy=False)
     error = np.abs(c - checked_correct)
-    centre = mean(error)
-    squares = np.bincount(index, weights=(error - centre[index]) ** 2)
-    freedom = np.maximum(counts - 1, 1)
-    half = t.ppf((1 + _LEVEL) / 2, freedom) * np.sqrt(squares / freedom / counts)
-    half[counts < 2] = np.nan
+    low, high = groups.interval(error)
     return pd.DataFrame(
         {
-            "rho": mean(values),
-            "count": counts,
-            "error": centre,
-            "error_low": centre - half,
-            "error_high": centre + half,
-            "expected": mean(2 * c * (1 - c)),
+            "rho": groups.mean(values),
+            "count": groups.counts,
+            "error": groups.mean(error),
+            "error_low": low,
+            "error_high": high,
+            "expected": groups.mean(2 * c * (1 - c)),
         }
     )
 

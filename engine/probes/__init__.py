@@ -1,18 +1,27 @@
 """Probes of the calibration error: five regressors of |confidence - correct|, and what their differences mean."""
 
-from engine.probes.auditing import audit
+from engine.probes.accuracy import predicted_against_actual
+from engine.probes.auditing import MINIMUM_SAMPLES, audit
+from engine.probes.descriptor import Descriptor, descriptor
 from engine.probes.result import CONTRASTS, PROBES, Contrast, Note, ProbeResult, Reference
-from engine.probes.sweep import ProbeSweep, audit_sweep, probe_tables
+from engine.probes.sweep import ProbeSweep, RunSummary, audit_run, audit_sweep, pool, probe_tables
 
 __all__ = [
     "CONTRASTS",
+    "MINIMUM_SAMPLES",
     "PROBES",
     "Contrast",
+    "Descriptor",
     "Note",
     "ProbeResult",
     "ProbeSweep",
     "Reference",
+    "RunSummary",
     "audit",
+    "audit_run",
     "audit_sweep",
+    "descriptor",
+    "pool",
+    "predicted_against_actual",
     "probe_tables",
 ]

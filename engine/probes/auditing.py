@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ def audit(
     n_inits: int = 5,
     seed: int = 42,
     n_shuffles: int = 20,
+    names: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> ProbeResult:
     """Fit the five probes on one half (`engine.splitting.split`) and score them on the other.
@@ -44,7 +46,7 @@ def audit(
 
     `entropies` (n, L) may be any descriptor of the samples; L may be 0. `seed` draws initial weights and shuffles; the
     split does not depend on it, so that probes and calibrators are scored on the same samples. `n_shuffles=0` leaves
-    the reference out.
+    the reference out. `names` call the columns of `entropies` in the notes.
 
     Differs from paper: the ridge penalty, which the paper leaves open, is 1 on standardised columns. The p-value, which
     the paper does not give, is described at `Reference`.
@@ -59,11 +61,14 @@ def audit(
     validation.whole("n_inits", n_inits, 1)
     validation.whole("n_shuffles", n_shuffles, 0)
     validation.whole("seed", seed, 0)
+    called = tuple(names) if names is not None else tuple(f"column {i}" for i in range(1, profile.shape[1] + 1))
+    if len(called) != profile.shape[1]:
+        raise InvalidInput("names", f"{profile.shape[1]} names, one per column of entropies", f"{len(called)}")
 
     fitted, evaluated = split(n)
     inputs, constant = _standardise(np.column_stack([checked, profile]), fitted)
     data = _Halves(inputs[fitted], target[fitted], inputs[evaluated], target[evaluated], checked[fitted])
-    notes = _notes(data, constant, recipe, n_inits)
+    notes = _notes(data, [("confidence", *called)[column] for column in constant], recipe, n_inits)
     predictions, curves, shuffled = _fit(data, recipe, n_inits, n_shuffles, seed, progress)
     r2 = {name: _r_squared(data.held_out_target, values) for name, values in predictions.items()}
     undefined = any(note.code == "constant_target" for note in notes)
@@ -126,14 +131,14 @@ def _standardise(inputs: FloatArray, fitted: IntArray) -> tuple[FloatArray, IntA
     return scaled, np.flatnonzero(constant)
 
 
-def _notes(data: _Halves, constant: IntArray, recipe: Recipe, n_inits: int) -> tuple[Note, ...]:
+def _notes(data: _Halves, constant: Sequence[str], recipe: Recipe, n_inits: int) -> tuple[Note, ...]:
     notes = []
     n_rows, width = data.inputs.shape
     if not data.has_profile:
         notes.append(Note("no_profile", "no descriptor columns: only the confidence probes are fitted"))
-    if constant.size:
-        names = ", ".join("confidence" if column == 0 else f"column {column}" for column in constant)
-        notes.append(Note("constant_columns", f"constant on the training half, so of no use to a probe: {names}"))
+    if constant:
+        text = f"constant on the training half, so of no use to a probe: {', '.join(constant)}"
+        notes.append(Note("constant_columns", text))
     spread = float(np.ptp(data.held_out_target))
     if spread <= 1e-12:
         notes.append(

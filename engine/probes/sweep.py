@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.result import CONTRASTS, PROBES, ProbeResult
-from engine.types import CELL, Progress
+from engine.types import CELL, Progress, RunData
 
 if TYPE_CHECKING:
     from engine.store import Cache
@@ -58,6 +58,64 @@ class ProbeSweep:
         return int((matched["mean"] < 0).sum())
 
 
+@dataclass(frozen=True)
+class RunSummary:
+    """What a sweep keeps of one run: rows of `ProbeSweep`'s frames, without the identity of the run."""
+
+    probes: tuple[dict[str, Any], ...] = ()
+    contrasts: tuple[dict[str, Any], ...] = ()
+    notes: tuple[dict[str, Any], ...] = ()
+
+
+def audit_run(
+    run: RunData,
+    *,
+    hidden: int = 16,
+    epochs: int = 200,
+    lr: float = 1e-2,
+    weight_decay: float = 1e-4,
+    n_inits: int = 5,
+    seed: int = 42,
+    n_shuffles: int = 20,
+    progress: Progress | None = None,
+) -> RunSummary:
+    """`engine.probes.audit` of one run, cut down to what a sweep keeps; a run too small for it gets a note."""
+    if run.n_samples < MINIMUM_SAMPLES:
+        text = f"{run.n_samples} samples; an audit needs {MINIMUM_SAMPLES}"
+        if progress is not None:
+            progress(1.0, text)
+        return RunSummary(notes=({"run_id": run.run_id, "code": "too_few_samples", "note": text},))
+    result = audit(
+        run.confidence, run.entropies, run.correct, hidden=hidden, epochs=epochs, lr=lr, weight_decay=weight_decay,
+        n_inits=n_inits, seed=seed, n_shuffles=n_shuffles, progress=progress,
+    )  # fmt: skip
+    return RunSummary(
+        probes=tuple(
+            {"run_id": run.run_id, "probe": probe, "r2_mean": result.mean[probe], "r2_std": result.std[probe]}
+            for probe in PROBES
+            if probe in result.r2
+        ),
+        contrasts=tuple({"run_id": run.run_id, **row} for row in _contrast_rows(result)),
+        notes=tuple({"run_id": run.run_id, "code": note.code, "note": note.text} for note in result.notes),
+    )
+
+
+def pool(runs: pd.DataFrame, summaries: Iterable[RunSummary]) -> ProbeSweep:
+    """Put audited runs together; `runs` (`Cache.runs`) says what each of them is."""
+    kept = list(summaries)
+    probes = _with_identity(runs, [row for one in kept for row in one.probes], ["probe"], ["r2_mean", "r2_std"])
+    contrasts = _with_identity(
+        runs, [row for one in kept for row in one.contrasts], ["contrast"], ["estimate", "low", "high", "p_value"]
+    )
+    return ProbeSweep(
+        probes=probes,
+        contrasts=contrasts,
+        pooled=_summary(probes[probes["n_layers"] > 0], ["probe"], "r2_mean", PROBES),
+        groups=_summary(contrasts, [*CELL, "contrast"], "estimate", tuple(CONTRASTS)),
+        notes=pd.DataFrame([row for one in kept for row in one.notes], columns=["run_id", "code", "note"]),
+    )
+
+
 def audit_sweep(
     cache: Cache,
     *,
@@ -75,44 +133,22 @@ def audit_sweep(
 
     Runs without a profile get their confidence probes only.
     """
-    probe_rows: list[dict[str, Any]] = []
-    contrast_rows: list[dict[str, Any]] = []
-    note_rows: list[dict[str, Any]] = []
     runs = cache.runs()
     if run_ids is not None:
         runs = runs[runs["run_id"].isin(run_ids)]
+    summaries = []
     for position, run_id in enumerate(runs["run_id"]):
 
         def within_run(fraction: float, text: str, position: int = position, run_id: str = run_id) -> None:
             if progress is not None:
                 progress((position + fraction) / len(runs), f"{run_id}: {text}")
 
-        run = cache.load(run_id, with_logits=False)
-        if run.n_samples < MINIMUM_SAMPLES:
-            text = f"{run.n_samples} samples; an audit needs {MINIMUM_SAMPLES}"
-            note_rows.append({"run_id": run_id, "code": "too_few_samples", "note": text})
-            within_run(1.0, text)
-            continue
-        result = audit(
-            run.confidence, run.entropies, run.correct, hidden=hidden, epochs=epochs, lr=lr, weight_decay=weight_decay,
+        summary = audit_run(
+            cache.load(run_id, with_logits=False), hidden=hidden, epochs=epochs, lr=lr, weight_decay=weight_decay,
             n_inits=n_inits, seed=seed, n_shuffles=n_shuffles, progress=within_run,
         )  # fmt: skip
-        probe_rows += [
-            {"run_id": run_id, "probe": probe, "r2_mean": result.mean[probe], "r2_std": result.std[probe]}
-            for probe in PROBES
-            if probe in result.r2
-        ]
-        contrast_rows += [{"run_id": run_id, **row} for row in _contrast_rows(result)]
-        note_rows += [{"run_id": run_id, "code": note.code, "note": note.text} for note in result.notes]
-    probes = _with_identity(runs, probe_rows, ["probe"], ["r2_mean", "r2_std"])
-    contrasts = _with_identity(runs, contrast_rows, ["contrast"], ["estimate", "low", "high", "p_value"])
-    return ProbeSweep(
-        probes=probes,
-        contrasts=contrasts,
-        pooled=_summary(probes[probes["n_layers"] > 0], ["probe"], "r2_mean", PROBES),
-        groups=_summary(contrasts, [*CELL, "contrast"], "estimate", tuple(CONTRASTS)),
-        notes=pd.DataFrame(note_rows, columns=["run_id", "code", "note"]),
-    )
+        summaries.append(summary)
+    return pool(runs, summaries)
 
 
 def _with_identity(runs: pd.DataFrame, rows: list[dict[str, Any]], names: list[str], values: list[str]) -> pd.DataFrame:
