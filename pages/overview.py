@@ -2,12 +2,13 @@
 
 import streamlit as st
 
+from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, table_of_runs
 from app.components.page import open_page, presenting
 from app.links import run_anchor
 from app.loaders import results_sweep
 from app.plots import overview as plots
 from app.plots.rows import TEST_LABELS
-from engine.sweep import chance_range, is_ensemble
+from engine.sweep import chance_range
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
 
@@ -61,26 +62,7 @@ else:
             page.caption(why)
 
     page.heading("All runs")
-    ensemble = is_ensemble(summary.every["suite"])
-    corrected = counted.set_index("run_id")
-    table = summary.every.assign(
-        paper_p_holm=summary.every["run_id"].map(corrected["paper_p_holm"]),
-        audited_p_holm=summary.every["run_id"].map(corrected["audited_p_holm"]),
-        note=summary.every["note"].where(~ensemble, "ensemble, not counted"),
-    )
-    page.table(
-        table,
-        "runs",
-        names={
-            "run": "Run", "n_samples": "Samples", "n_layers": "Layers", "accuracy": "Accuracy", "raw_ece": "Raw ECE",
-            "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's", "audited_p": "p, audited",
-            "audited_p_holm": "Holm, audited", "note": "Note",
-        },
-        formats={
-            "accuracy": "%.4f", "raw_ece": "%.4f", "paper_p": "%.4f", "paper_p_holm": "%.4f", "audited_p": "%.4g",
-            "audited_p_holm": "%.4g",
-        },
-    )  # fmt: skip
+    page.table(table_of_runs(summary), "runs", names=RUN_COLUMNS, formats=RUN_FORMATS)
 
 page.how(r"""
 Every run is tested on all its samples. The paper's test is the exact permutation test of the largest gap over 15

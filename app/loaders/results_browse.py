@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.findings import Diagram, depth_of, diagram_of
 from app.loaders.cache import load_run, run_table
 from app.selection import Selection
 from app.view import View
@@ -22,13 +22,11 @@ from engine.mechanism import (
     ErrorRelation,
     ReliabilityMap,
     TrainingEntropy,
-    depth_profile,
     relate_to_error,
     reliability_map,
     training_entropy,
 )
-from engine.metrics import reliability_table
-from engine.reliability import CalibrationSummary, calibration_summary, class_table
+from engine.reliability import class_table
 from engine.types import FloatArray
 from engine.verdict import format_p
 
@@ -36,29 +34,14 @@ ENSEMBLE = "-last5"
 _CELL = ["backbone", "dataset", "variant", "block_size"]
 
 
-@dataclass(frozen=True, eq=False)
-class Diagram:
-    """A reliability diagram before it is drawn: one row per bin, and the summary."""
-
-    table: pd.DataFrame
-    summary: CalibrationSummary
-
-
 def of_run(view: View, run_id: str) -> View:
     """The same view of another run."""
     return View(view.cache, view.runs, replace(view.selection, run_id=run_id, compare_id=None))
 
 
-def _diagram_of(confidence: FloatArray, correct: np.ndarray, n_bins: int, matching: Matching) -> Diagram:
-    # Equal-mass bins need a sample each; a thin slice may hold fewer than the bins asked for.
-    kept = n_bins if matching == "equal_width" else min(n_bins, confidence.size)
-    table = reliability_table(confidence, correct, n_bins=kept, matching=matching)
-    return Diagram(table, calibration_summary(confidence, correct, n_bins=n_bins))
-
-
 @st.cache_resource(max_entries=512, show_spinner=False)
 def _diagram(selection: Selection, matching: Matching, _view: View) -> Diagram:
-    return _diagram_of(_view.run.confidence, _view.run.correct, selection.protocol.n_bins, matching)
+    return diagram_of(_view.run.confidence, _view.run.correct, selection.protocol.n_bins, matching)
 
 
 def diagram(view: View, matching: Matching = "equal_width") -> Diagram | None:
@@ -96,7 +79,7 @@ def _calibrated(
         label = f"Kernel on confidence and {FEATURES[feature_name].label if feature_name in FEATURES else feature_name}"
     return Calibrated(
         label,
-        _diagram_of(result.confidence[method], result.correct[method], n_bins, "equal_width"),
+        diagram_of(result.confidence[method], result.correct[method], n_bins, "equal_width"),
         result.n_calibration,
         result.n_evaluation,
         float(result.table().loc[method, "delta_accuracy"]),
@@ -162,8 +145,8 @@ def _class_diagram(selection: Selection, label: int, _view: View) -> Diagram:
     run = _view.run_with_logits
     if run.logits is None or run.labels is None:
         own = run.predictions == label
-        return _diagram_of(run.confidence[own], run.correct[own], n_bins, "equal_width")
-    return _diagram_of(run.probs[:, label], run.labels == label, n_bins, "equal_width")
+        return diagram_of(run.confidence[own], run.correct[own], n_bins, "equal_width")
+    return diagram_of(run.probs[:, label], run.labels == label, n_bins, "equal_width")
 
 
 def class_diagram(view: View, label: int) -> Diagram:
@@ -173,12 +156,7 @@ def class_diagram(view: View, label: int) -> Diagram:
 
 @st.cache_resource(max_entries=128, show_spinner=False)
 def _depth(selection: Selection, _view: View) -> DepthProfile:  # noqa: ARG001  (part of the key)
-    run = _view.run
-    if run.n_layers == 0:
-        return depth_profile(np.column_stack(list(run.extra.values())), run.correct, names=list(run.extra))
-    layers = run_table(_view.cache, run.run_id, "layers")
-    sources = [None if pd.isna(number) else int(number) for number in layers["n_sources"]]
-    return depth_profile(run.entropies, run.correct, names=layers["name"].tolist(), n_sources=sources)
+    return depth_of(_view.run, run_table(_view.cache, _view.run.run_id, "layers"))
 
 
 def depth(view: View) -> DepthProfile | None:
