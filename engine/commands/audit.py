@@ -1,18 +1,26 @@
-"""`python -m engine audit CACHE`: what the protocol says about every run; `--paper`: does the paper add up?"""
+"""`python -m engine audit CACHE`: what the protocol says about every run.
+
+`--paper` asks whether the paper adds up, `--conclusions` what the cache says about the paper's conclusions.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import textwrap
+from dataclasses import asdict
 
 import pandas as pd
 
 from engine.claims import OUTCOMES, ClaimResult, as_frame
 from engine.claims import audit as audit_paper
 from engine.errors import InvalidInput
+from engine.evidence import CONCLUSION_SOURCES, conclude, gather, summarise
+from engine.evidence.conclusions import as_frame as as_conclusions
 from engine.store import open_cache
 from engine.sweep import by_cell, diagnose, multiplicity, single_models
+from engine.types import Progress
 from engine.verdict import format_p
 
 _SHOWN = {
@@ -26,12 +34,19 @@ _SHOWN = {
     "bins": "bins",
 }
 
+_WRAPPER = textwrap.TextWrapper(width=118, subsequent_indent=" " * 15, break_on_hyphens=False)
+_EMPTY = "This cache holds no runs; build some with `python -m cache_builder sweep` and publish them."
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("cache", nargs="?", help="cache file (default: data/routing.duckdb, or ROUTECAL_CACHE)")
     parser.add_argument("--feature", default="r_agg", help="feature or extra column to test (default: r_agg)")
     parser.add_argument("--alpha", type=float, default=0.05, help="level of the tests (default: 0.05)")
-    parser.add_argument("--paper", action="store_true", help="audit the paper's published numbers instead of a cache")
+    question = parser.add_mutually_exclusive_group()
+    question.add_argument("--paper", action="store_true", help="audit the paper's published numbers instead of a cache")
+    question.add_argument(
+        "--conclusions", action="store_true", help="what the cache says about each of the paper's conclusions"
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="all columns as JSON records")
     output.add_argument("--csv", action="store_true", help="all columns as CSV")
@@ -46,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.paper:
         return _run_paper(arguments)
     progress = _progress if sys.stderr.isatty() else None
+    if arguments.conclusions:
+        return _run_conclusions(arguments, progress)
     with open_cache(arguments.cache) as cache:
         rows = single_models(
             diagnose(cache, feature_name=arguments.feature, alpha=arguments.alpha, progress=progress), arguments.alpha
@@ -77,17 +94,36 @@ def _run_paper(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_conclusions(arguments: argparse.Namespace, progress: Progress | None) -> int:
+    with open_cache(arguments.cache) as cache:
+        if cache.runs().empty:
+            print(_EMPTY)
+            return 0
+        readings = conclude(gather(cache, CONCLUSION_SOURCES, progress=progress))
+    if arguments.json:
+        print(json.dumps([asdict(reading) for reading in readings], indent=2, ensure_ascii=False))
+    elif arguments.csv:
+        print(as_conclusions(readings).to_csv(index=False), end="")
+    elif arguments.latex:
+        print(as_conclusions(readings)[["claim", "where", "found", "outcome"]].to_latex(index=False, escape=True))
+    else:
+        for reading in readings:
+            print(_WRAPPER.fill(f"{reading.outcome:<14} {reading.claim} [{reading.where}]"))
+            print(_WRAPPER.fill(f"{'':<14} {reading.found} (rule: {reading.rule})"))
+        print(f"\n{summarise(readings)}")
+    return 0
+
+
 def _print_claims(results: list[ClaimResult]) -> None:
-    wrapper = textwrap.TextWrapper(width=118, subsequent_indent=" " * 14, break_on_hyphens=False)
     topic = None
     for result in results:
         if result.topic != topic:
             print(result.topic if topic is None else f"\n{result.topic}")
             topic = result.topic
-        print(wrapper.fill(f"{result.outcome:<13} {result.claim} [{result.where}]"))
+        print(_WRAPPER.fill(f"{result.outcome:<13} {result.claim} [{result.where}]"))
         if result.outcome != "agrees":
             found = f"; recomputed: {result.recomputed}" if result.recomputed else ""
-            print(wrapper.fill(f"{'':<13} stated: {result.stated}{found} ({result.how})"))
+            print(_WRAPPER.fill(f"{'':<13} stated: {result.stated}{found} ({result.how})"))
     counts = ", ".join(f"{sum(result.outcome == name for result in results)} {name}" for name in OUTCOMES)
     print(f"\n{len(results)} claims: {counts}")
 
@@ -110,7 +146,7 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _print_table(rows: pd.DataFrame, alpha: float) -> None:
     if rows.empty:
-        print("This cache holds no runs; build some with `python -m cache_builder sweep` and publish them.")
+        print(_EMPTY)
         return
     print(_printed(rows).to_string(index=False))
     cells = by_cell(rows)

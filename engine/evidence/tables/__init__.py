@@ -1,0 +1,1 @@
+"""The published tables as a cache fills them, one module per part of the paper."""
