@@ -11,7 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cache_builder.importing import (
+from engine.errors import InvalidInput
+from engine.importing import (
     ColumnMapping,
     Identity,
     Table,
@@ -20,7 +21,6 @@ from cache_builder.importing import (
     guess_mapping,
     read_table,
 )
-from engine.errors import InvalidInput
 from engine.store import default_shards_directory, write_shard
 from engine.store.shard import shard_path
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}\.tmp(\.wal)?")
 _ABANDONED_AFTER_SECONDS = 24 * 3600
 
@@ -24,7 +24,7 @@ def replacing(target: Path) -> Iterator[Path]:
     The bytes reach the disk before the rename, so that not even a power cut leaves a half-written target.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    temporary = target.parent / f".{target.name}.{HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
         yield temporary
         _flush(temporary)
@@ -39,12 +39,17 @@ def remove_leftovers(directory: Path) -> None:
     """Remove temporary files of writers that were killed: dead processes of this host, or anybody's after a day."""
     for path in directory.glob(".*.tmp*"):
         parts = _TEMPORARY.fullmatch(path.name)
-        if parts and (_is_dead(parts["host"], int(parts["process"])) or _is_old(path)):
+        if parts and is_abandoned(path, parts["host"], int(parts["process"])):
             path.unlink(missing_ok=True)
 
 
+def is_abandoned(path: Path, host: str, process: int) -> bool:
+    """Whether nobody works on a temporary path any more: its process on this host is dead, or it is a day old."""
+    return _is_dead(host, process) or _is_old(path)
+
+
 def _is_dead(host: str, process: int) -> bool:
-    if host != _HOST:
+    if host != HOST:
         return False
     try:
         os.kill(process, 0)

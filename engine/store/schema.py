@@ -26,3 +26,28 @@ CREATE TABLE epoch_metrics (
 """`seed`, `epoch`, `block_size`, `n_classes` and `n_sources` are empty where nobody knows them (imported outputs)."""
 
 TABLES = frozenset({"meta", "runs", "layers", "samples", "logits", "epochs", "epoch_metrics"})
+
+COLUMN_NOTES: tuple[tuple[str, str, str, str], ...] = (
+    ("runs", "run_id", "VARCHAR", "name of the run"),
+    ("runs", "suite, backbone, dataset, variant", "VARCHAR", "which model on which data"),
+    ("runs", "block_size, seed, epoch", "INTEGER", "empty where nobody knows"),
+    ("runs", "n_samples, n_classes, n_layers", "INTEGER", "sizes; no layers without routing"),
+    ("runs", "accuracy", "DOUBLE", "share of correct predictions"),
+    ("runs", "has_logits", "BOOLEAN", "whether logits are kept"),
+    ("runs", "extra_names", "VARCHAR[]", "names of the further columns"),
+    ("runs", "config, provenance", "JSON", "how the run was made"),
+    ("runs", "created_at", "TIMESTAMP", "when"),
+    ("samples", "run_id, sample_id", "VARCHAR, BIGINT", "which sample of which run"),
+    ("samples", "label, prediction", "INTEGER", "class numbers, where known"),
+    ("samples", "confidence", "DOUBLE", "top softmax probability"),
+    ("samples", "correct", "BOOLEAN", "was the prediction right?"),
+    ("samples", "entropies", "FLOAT[]", "routing entropy by layer, in [0, 1]"),
+    ("samples", "extra", "FLOAT[]", "further columns, in the order of extra_names"),
+    ("logits", "run_id, sample_id, logits", "VARCHAR, BIGINT, FLOAT[]", "one value per class"),
+    ("layers", "run_id, layer, name, n_sources", "VARCHAR, INTEGER, VARCHAR, INTEGER", "routing layers, from 1"),
+    ("epochs", "run_id, epoch, layer, mean_entropy, std_entropy", "VARCHAR, INTEGER, INTEGER, DOUBLE, DOUBLE",
+     "entropy during training"),
+    ("epoch_metrics", "run_id, epoch, name, value", "VARCHAR, INTEGER, VARCHAR, DOUBLE", "loss, accuracy, ..."),
+    ("meta", "key, value", "VARCHAR", "schema version, fingerprint"),
+)  # fmt: skip
+"""The tables for somebody who writes SQL: table, columns, type, what they hold."""

@@ -177,9 +177,9 @@ def test_a_killed_writer_leaves_whole_shards(tmp_path, make_record):
         child.stdout.close()
         for path in shard_paths(tmp_path):
             assert read_shard(path).n_samples == 20_000
-    dead = tmp_path / f".r0.parquet.{atomic._HOST}-{child.pid}-0123abcd.tmp"
+    dead = tmp_path / f".r0.parquet.{atomic.HOST}-{child.pid}-0123abcd.tmp"
     dead.write_bytes(b"half")
-    alive = tmp_path / f".r0.parquet.{atomic._HOST}-{os.getppid()}-0123abcd.tmp"
+    alive = tmp_path / f".r0.parquet.{atomic.HOST}-{os.getppid()}-0123abcd.tmp"
     alive.write_bytes(b"half")
     elsewhere = tmp_path / ".r0.parquet.00000000-1-0123abcd.tmp"
     elsewhere.write_bytes(b"half")

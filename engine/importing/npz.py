@@ -16,8 +16,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from cache_builder.importing.limits import Limits
 from engine.errors import InvalidInput
+from engine.importing.limits import Limits
 
 _CHUNK = 1 << 20
 _MAX_HEADER = 4096

@@ -8,8 +8,8 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from cache_builder.importing.limits import Limits
 from engine.errors import InvalidInput
+from engine.importing.limits import Limits
 
 _MAX_HEADER_BYTES = 1 << 20
 _BLOCK_BYTES = 4 << 20

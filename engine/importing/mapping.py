@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from cache_builder.importing.table import Columns
 from engine.errors import InvalidInput, UnknownName
+from engine.importing.table import Columns
 
 _LABEL = ("label", "labels", "ground_truth", "groundtruth", "gt", "target", "targets", "true_label", "y_true", "y")
 _PREDICTION = ("pred", "preds", "prediction", "predictions", "predicted", "pred_label", "y_pred", "y_hat")
@@ -70,7 +70,7 @@ def choose_columns(columns: Columns, patterns: Iterable[str], argument: str) -> 
 
 def check_consecutive(names: Sequence[str], argument: str) -> None:
     """Class columns that carry numbers must not skip one: a missing class would shift all later ones."""
-    numbers = [_number(name) for name in names]
+    numbers = [column_number(name) for name in names]
     if len(names) > 1 and all(number is not None for number in numbers):
         first = numbers[0]
         assert first is not None
@@ -90,8 +90,8 @@ def _matrix(columns: Columns, stems: Sequence[str], at_least: int = 2) -> tuple[
         if name.lower() in stems and values.ndim == 2:
             return (name,)
     for stem in stems:
-        numbered = _by_number([name for name in columns if columns[name].ndim == 1 and _stem(name) == stem])
-        numbers = [_number(name) for name in numbered]
+        numbered = _by_number([name for name in columns if columns[name].ndim == 1 and column_stem(name) == stem])
+        numbers = [column_number(name) for name in numbered]
         if len(numbers) >= at_least and numbers[0] in (0, 1):
             first = numbers[0]
             assert first is not None
@@ -100,19 +100,21 @@ def _matrix(columns: Columns, stems: Sequence[str], at_least: int = 2) -> tuple[
     return ()
 
 
-def _stem(name: str) -> str | None:
+def column_stem(name: str) -> str | None:
+    """`h` of `H_3`; None for a name without a trailing number."""
     parts = _NUMBERED.fullmatch(name)
     return parts["stem"].lower() if parts else None
 
 
-def _number(name: str) -> int | None:
+def column_number(name: str) -> int | None:
+    """3 of `H_3`."""
     parts = _NUMBERED.fullmatch(name)
     return int(parts["number"]) if parts else None
 
 
 def _by_number(names: list[str]) -> list[str]:
     """In the order of trailing numbers if all names have one, else as they came."""
-    numbers = {name: _number(name) for name in names}
+    numbers = {name: column_number(name) for name in names}
     if any(number is None for number in numbers.values()):
         return names
     return sorted(names, key=lambda name: numbers[name] or 0)

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cache_builder.importing.limits import Limits
-from cache_builder.importing.npz import read_npz
-from cache_builder.importing.parquet import read_parquet
-from cache_builder.importing.text import read_csv
 from engine.errors import InvalidInput, UnknownName
+from engine.importing.limits import Limits
+from engine.importing.npz import read_npz
+from engine.importing.parquet import read_parquet
+from engine.importing.text import read_csv
 from engine.store.record import check_name
 
 FORMATS = (".parquet", ".csv", ".npz")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cache_builder.importing.mapping import ColumnMapping, check_consecutive
-from cache_builder.importing.table import Columns
 from engine import validation
 from engine.errors import InvalidInput, UnknownName
+from engine.importing.mapping import ColumnMapping, check_consecutive
+from engine.importing.table import Columns
 from engine.store import RunRecord
 from engine.types import FloatArray
 

@@ -7,8 +7,8 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cache_builder.importing.limits import Limits
 from engine.errors import InvalidInput
+from engine.importing.limits import Limits
 
 _BATCH_ROWS = 16_384
 _FOOTER_BYTES = 64 << 20

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cache_builder.importing.building import Identity, build_record
-from cache_builder.importing.limits import Limits
-from cache_builder.importing.mapping import ColumnMapping, choose_columns, guess_mapping
-from cache_builder.importing.table import FORMATS, Table, read_stream, read_table
+from engine.importing.building import Identity, build_record
+from engine.importing.limits import Limits
+from engine.importing.mapping import ColumnMapping, choose_columns, guess_mapping
+from engine.importing.table import FORMATS, Table, read_stream, read_table
 
 __all__ = [
     "FORMATS",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cache_builder.importing import ColumnMapping, Identity, build_record, choose_columns, guess_mapping
-from cache_builder.importing.mapping import check_consecutive
 from engine.errors import InvalidInput, UnknownName
+from engine.importing import ColumnMapping, Identity, build_record, choose_columns, guess_mapping
+from engine.importing.mapping import check_consecutive
 
 V = np.zeros(3)
 M = np.zeros((3, 2))

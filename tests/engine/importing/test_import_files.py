@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cache_builder.importing import Limits, read_stream, read_table
 from engine.errors import InvalidInput, UnknownName
+from engine.importing import Limits, read_stream, read_table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SMALL = Limits(max_bytes=1_000_000, max_rows=5000, max_columns=50)
 
 
@@ -348,5 +348,5 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
 
 
 def test_reading_needs_no_torch():
-    script = "import sys; import cache_builder.importing, cache_builder.__main__; sys.exit('torch' in sys.modules)"
+    script = "import sys; import engine.importing, cache_builder.__main__; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
