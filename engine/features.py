@@ -94,6 +94,17 @@ SUMMARIES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "slope": layer_slope,
 }
 
+SUMMARY_WORDS = {
+    "mean": "mean routing entropy of",
+    "std": "spread of routing entropy over",
+    "max": "largest routing entropy of",
+    "min": "smallest routing entropy of",
+    "range": "range of routing entropy over",
+    "first": "first routing entropy of",
+    "last": "last routing entropy of",
+    "slope": "slope of routing entropy over",
+}
+
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
@@ -127,6 +138,30 @@ class CustomFeature:
         """A compact name, such as `std(H1,H4)*c`."""
         listed = ",".join(f"H{layer}" for layer in self.layers)
         return f"{self.summary}({listed})" + ("*c" if self.times_confidence else "")
+
+    @property
+    def label(self) -> str:
+        """The same in words, such as `spread of routing entropy over layers 1 to 4, times confidence`."""
+        layers = sorted(set(self.layers))
+        if self.summary in ("first", "last"):
+            layers = [layers[0] if self.summary == "first" else layers[-1]]
+        if len(layers) == 1 and self.summary not in ("std", "range", "slope"):
+            words = f"routing entropy of layer {layers[0]}"
+        else:
+            words = f"{SUMMARY_WORDS[self.summary]} layers {_listed(layers)}"
+        return f"{words}, times confidence" if self.times_confidence else words
+
+
+def _listed(layers: Sequence[int]) -> str:
+    """`1 to 4, 7`: runs of three and more are drawn together."""
+    parts: list[list[int]] = []
+    for layer in layers:
+        if parts and layer == parts[-1][-1] + 1:
+            parts[-1].append(layer)
+        else:
+            parts.append([layer])
+    texts = [f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts]
+    return ", ".join(texts)
 
 
 def check_layers(layers: Sequence[int], n_layers: int) -> tuple[int, ...]:

@@ -1,0 +1,61 @@
+"""The sentences of the Feature lab: what a search found and what a search of that size finds by chance."""
+
+from __future__ import annotations
+
+from engine.feature_search import FeatureSearch, SearchedTest
+from engine.verdict import format_p
+
+_STABILITY = "whether it is stable is a question for other seeds"
+
+
+def _best(search: FeatureSearch, test: SearchedTest) -> str:
+    """`routing entropy of layer 5 (p = 0.010)`."""
+    if test.best is None or test.best_p is None:
+        raise ValueError("nothing was tested")
+    return f"{search.candidates[test.best].label} ({format_p(test.best_p)})"
+
+
+def _chance(test: SearchedTest) -> str:
+    tries = f"{test.n_as_good} of {test.shuffled_best.size} tries"
+    return f"does as well in {tries} ({_p(test)})"
+
+
+def _p(test: SearchedTest) -> str:
+    return "" if test.search_p is None else f"search {format_p(test.search_p)}"
+
+
+def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
+    """Best scalar of the audited test and how often shuffled routing does as well; then the paper's test, briefly.
+
+    The audited test leads: it is the one whose false alarms stay near alpha.
+    """
+    audited, paper = search.tests["audited"], search.tests["paper"]
+    if audited.search_p is None:
+        return (
+            f"None of {len(search.candidates)} scalars can be tested: no confidence bin in which both correctness and "
+            "routing vary. Nothing can be said about this run."
+        )
+    opening = (
+        f"Of {audited.n_tested} scalars the best by the audited test is {_best(search, audited)}; a search of this "
+        f"size on shuffled routing {_chance(audited)}"
+    )
+    second = _paper_sentence(search, paper, alpha)
+    if not search.matched:
+        return f"{opening}. With too few samples to match confidence this says nothing about routing.{second}"
+    if audited.search_p > alpha:
+        agrees = paper.search_p is None or paper.search_p > alpha
+        reading = "no evidence beyond confidence" if agrees else "no evidence beyond confidence by this test"
+        return f"{opening}: {reading}.{second}"
+    return f"{opening}: more than such a search finds by chance in this run; {_STABILITY}.{second}"
+
+
+def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:
+    if paper.search_p is None:
+        return " The paper's test can be run on none of them."
+    found = f" By the paper's test it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
+    if paper.search_p > alpha:
+        return f"{found}."
+    audited_p = search.tests["audited"].search_p
+    if audited_p is not None and audited_p <= alpha:
+        return f"{found}, which points the same way."
+    return f"{found}; the finer audited test does not bear it out."

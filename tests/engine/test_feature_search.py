@@ -1,0 +1,171 @@
+"""The search over routing scalars: agrees with one test at a time, honest about its size, finds what is planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.binning import equal_mass_bins
+from engine.errors import InvalidInput, MissingData
+from engine.feature_search import SearchedTest, _shuffled_outcomes, search_candidates, search_features
+from engine.features import CustomFeature, feature
+from engine.gaps import permutation_test, trend_test
+from engine.types import RunData
+from engine.verdict_features import search_sentence
+
+
+def made_up(seed: int, n: int = 1200, n_layers: int = 6, effect: float = 0.0, layer: int = 3) -> RunData:
+    """Routing tied to confidence; correctness is drawn from confidence, plus the rank of one layer if asked for."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.beta(4, 2, n)
+    profile = np.clip(0.5 + 0.2 * confidence[:, None] + 0.1 * rng.normal(size=(n, n_layers)), 0, 1)
+    shift = effect * (np.argsort(np.argsort(profile[:, layer - 1])) / n - 0.5)
+    return RunData("made-up", confidence, rng.random(n) < confidence + shift, profile)
+
+
+def test_candidates_by_hand():
+    names = [candidate.name for candidate in search_candidates(2)]
+    assert names[:2] == ["mean(H1)", "mean(H2)"]
+    assert names[2:8] == [f"{summary}(H1,H2)" for summary in ("mean", "std", "max", "min", "range", "slope")]
+    assert names[8:] == [f"{name}*c" for name in names[:8]]
+    assert len(search_candidates(16)) == 2 * (16 + 6)
+    assert [candidate.name for candidate in search_candidates(1)] == ["mean(H1)", "mean(H1)*c"]
+
+
+def test_every_p_value_is_that_of_the_test_alone_on_data_and_shuffles():
+    run = made_up(1, n=700, n_layers=3)
+    search = search_features(run, n_shuffles=4, seed=5)
+    outcomes = _shuffled_outcomes(run.correct, equal_mass_bins(run.confidence, 7), 4, 5)
+    for position, candidate in enumerate(search.candidates):
+        rho = feature(run, candidate)
+        for row, correct in enumerate(outcomes):
+            kept = {name: np.vstack([test.p_values, test.shuffled]) for name, test in search.tests.items()}
+            alone = trend_test(run.confidence, correct, rho)
+            assert kept["audited"][row, position] == pytest.approx(alone.p_value, rel=1e-9)
+            assert kept["paper"][row, position] == pytest.approx(
+                permutation_test(run.confidence, correct, rho).p_value, abs=1e-5
+            )
+            if row == 0:
+                assert search.effect[position] == pytest.approx(alone.effect)
+
+
+def test_settings_of_the_papers_test_are_passed_on():
+    run = made_up(2, n=900, n_layers=2)
+    settings = {"n_bins": 8, "min_support": 12, "quantiles": (0.25, 0.75)}
+    search = search_features(run, n_shuffles=1, **settings)
+    expected = [
+        permutation_test(run.confidence, run.correct, feature(run, candidate), **settings).p_value
+        for candidate in search.candidates
+    ]
+    found = search.tests["paper"].p_values
+    assert found == pytest.approx(np.array(expected, dtype=float), abs=1e-5, nan_ok=True)
+
+
+def test_shuffles_keep_what_each_bin_holds_and_shuffling_rows_is_shuffling_outcomes():
+    run = made_up(3, n=500, n_layers=2)
+    bins = equal_mass_bins(run.confidence, 5)
+    outcomes = _shuffled_outcomes(run.correct, bins, 20, 0)
+    for b in range(5):
+        assert (outcomes[:, bins == b].sum(axis=1) == run.correct[bins == b].sum()).all()
+    assert len({row.tobytes() for row in outcomes}) == 21
+    # A permutation of outcomes and its inverse on the rows give the same trend.
+    rng = np.random.default_rng(1)
+    moved = np.arange(500)
+    for b in range(5):
+        moved[bins == b] = rng.permutation(np.flatnonzero(bins == b))
+    back = np.argsort(moved)
+    rho = run.entropies[:, 0]
+    of_outcomes = trend_test(run.confidence, run.correct[moved], rho)
+    of_rows = trend_test(run.confidence, run.correct, rho[back])
+    assert of_outcomes.p_value == pytest.approx(of_rows.p_value, rel=1e-9)
+
+
+def test_search_p_by_hand():
+    test = SearchedTest("audited", np.array([0.2, np.nan, 0.02]), np.array([[0.5, np.nan, 0.02], [0.01, np.nan, 0.9],
+                                                                            [0.3, np.nan, 0.4]]))  # fmt: skip
+    assert (test.n_tested, test.best, test.best_p) == (2, 2, 0.02)
+    assert test.shuffled_best.tolist() == [0.02, 0.01, 0.3]
+    assert test.search_p == (1 + 2) / (1 + 3)
+    assert test.n_as_good == 2
+    assert test.holm == pytest.approx([0.2, np.nan, 0.04], nan_ok=True)
+    assert test.threshold(0.5) == 0.02  # below it one shuffled search at most is as good: (1 + 1) / 4
+    assert test.threshold(0.05) is None
+    nothing = SearchedTest("paper", np.full(2, np.nan), np.full((3, 2), np.nan))
+    assert (nothing.best, nothing.best_p, nothing.search_p, nothing.threshold()) == (None, None, None, None)
+
+
+def test_the_same_seed_gives_the_same_search():
+    run = made_up(4, n=400, n_layers=2)
+    one, two, other = (search_features(run, n_shuffles=6, seed=seed) for seed in (1, 1, 2))
+    for name in ("paper", "audited"):
+        assert np.array_equal(one.tests[name].shuffled, two.tests[name].shuffled, equal_nan=True)
+    assert not np.array_equal(one.tests["audited"].shuffled, other.tests["audited"].shuffled)
+
+
+def test_in_a_confidence_only_world_the_search_p_is_fair_and_the_best_p_is_not():
+    """80 worlds: a fair test rejects 4 of them; 11 or more has a chance below 0.002."""
+    searches = [search_features(made_up(100 + seed, n=800), n_shuffles=39) for seed in range(80)]
+    for name in ("paper", "audited"):
+        fair = sum(search.tests[name].search_p <= 0.05 for search in searches)
+        picked = sum(search.tests[name].best_p <= 0.05 for search in searches)
+        assert fair <= 10, name
+        assert picked >= 20, name
+    audited = np.array([search.tests["audited"].search_p for search in searches])
+    assert 0.35 < audited.mean() < 0.65
+
+
+def test_a_planted_effect_is_found_in_its_layer():
+    run = made_up(7, n=4000, effect=0.35, layer=4)
+    search = search_features(run, n_shuffles=99)
+    audited = search.tests["audited"]
+    assert search.candidates[audited.best].layers == (4,)
+    assert audited.search_p == 0.01
+    assert search.effect[3] > 0.1
+    assert "more than such a search finds by chance" in search_sentence(search)
+    assert "other seeds" in search_sentence(search)
+
+
+def test_sentence_of_a_world_with_nothing_in_it():
+    search = search_features(made_up(8), n_shuffles=50)
+    audited = search.tests["audited"]
+    assert audited.search_p > 0.05
+    sentence = search_sentence(search)
+    assert f"Of {audited.n_tested} scalars" in sentence
+    assert search.candidates[audited.best].label in sentence
+    assert f"does as well in {audited.n_as_good} of 50 tries" in sentence
+    assert "no evidence beyond confidence" in sentence
+
+
+def test_what_cannot_be_tested():
+    run = made_up(9, n=300, n_layers=2)
+    constant = RunData("c", run.confidence, run.correct, np.ones((300, 2)))
+    search = search_features(constant, n_shuffles=5)
+    assert search.tests["audited"].n_tested == 8  # ones times confidence is confidence itself; std, range, slope are 0
+    right = RunData("r", run.confidence, np.ones(300, dtype=bool), run.entropies)
+    assert "Nothing can be said" in search_sentence(search_features(right, n_shuffles=5))
+    few = RunData("f", run.confidence[:60], run.correct[:60], run.entropies[:60])
+    assert "too few samples to match confidence" in search_sentence(search_features(few, n_shuffles=5))
+    with pytest.raises(MissingData, match="routing profile"):
+        search_features(RunData("n", run.confidence, run.correct, np.empty((300, 0))))
+    with pytest.raises(InvalidInput, match="n_shuffles"):
+        search_features(run, n_shuffles=0)
+
+
+def test_progress_runs_to_the_end():
+    shares: list[float] = []
+    search_features(made_up(10, n=300, n_layers=2), n_shuffles=2, progress=lambda share, text: shares.append(share))
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "label"),
+    [
+        (CustomFeature((5,), "mean"), "routing entropy of layer 5"),
+        (CustomFeature((2, 5), "last"), "routing entropy of layer 5"),
+        (CustomFeature((4, 2, 3, 1, 7), "std"), "spread of routing entropy over layers 1 to 4, 7"),
+        (CustomFeature((1, 2), "slope", True), "slope of routing entropy over layers 1, 2, times confidence"),
+    ],
+)
+def test_labels(candidate: CustomFeature, label: str):
+    assert candidate.label == label
