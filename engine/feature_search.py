@@ -18,6 +18,7 @@ import pandas as pd
 from scipy.special import ndtr
 
 from engine import validation
+from engine.benchmark.methods import silent
 from engine.binning import N_BINS, TERTILE_QUANTILES, equal_mass_bins
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.errors import InvalidInput, MissingData
@@ -156,7 +157,7 @@ def search_features(
     confidence, correct = validation.confidence(run.confidence), validation.correct(run.correct)
     candidates = search_candidates(run.n_layers)
     values = [validation.vector("entropies", feature(run, candidate)) for candidate in candidates]
-    report = progress or (lambda share, text: None)
+    report = progress or silent
     bins = equal_mass_bins(confidence, audited_bins(run.n_samples))
     report(0.0, "shuffling routing")
     outcomes = _shuffled_outcomes(correct, bins, n_shuffles, seed)  # row 0 is the data
