@@ -53,7 +53,7 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
     return slot.where(again == 0, slot + " (" + (again + 1).astype(str) + ")")
 
 
-def _labelled(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def labelled(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows in reading order, with the names that a page shows."""
     named = pd.DataFrame({
         "cell": _cell_labels(runs),
@@ -66,7 +66,7 @@ def _labelled(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 def summarise(diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str) -> CacheSummary:
     """The rows of `engine.sweep.diagnose` summed up; `runs` is the table of runs indexed by run id."""
-    rows = _labelled(diagnosed, runs)
+    rows = labelled(diagnosed, runs)
     counted = single_models(rows)
     counted = pd.concat([counted, effect_intervals(counted).add_prefix("effect_")], axis=1)
     first = look_first(counted)
