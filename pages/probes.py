@@ -42,16 +42,16 @@ def numbers(page: Page, result: ProbeResult, shown: tuple[str, ...], given: Desc
 def predictions(page: Page, result: ProbeResult, given: Descriptor) -> None:
     """Whether a probe's predictions come true; the choice redraws this part only."""
     left, right = st.columns([1, 3])
-    labels = {plots.probe_label(probe, given.kind): probe for probe in result.predictions}
     with left:
-        label = st.radio("Probe", labels, key="probe", bind="query-params", index=len(labels) - 1)
+        labels = {plots.probe_label(probe, given.kind): probe for probe in result.predictions}
+        label = st.radio("Probe", labels, key="probe", bind="query-params", index=min(3, len(labels) - 1))
     groups = predicted_against_actual(result, labels[label])
     with right:
         figure = plots.predicted_against_actual(groups, labels[label], page.theme)
         page.figure(figure, "predicted", alt="Actual error against predicted error")
         page.caption(
-            f"{len(groups)} groups of {groups['count'].min():,} to {groups['count'].max():,} held-out samples, cut at "
-            "quantiles of the prediction; bars are 95 % intervals of the mean. First initialisation."
+            f"{len(groups)} groups of about {groups['count'].median():,.0f} held-out samples, cut at quantiles of the "
+            "prediction; bars are 95 % intervals of the mean. First initialisation."
         )
 
 
@@ -87,7 +87,6 @@ if view.run.n_samples < MINIMUM_SAMPLES:
     page.verdict(f"{view.run.n_samples} samples are too few to fit on half of them; widen the slice.", controls=False)
     page.finish()
     st.stop()
-
 everything = probes.inputs(view)
 step = choose_step(presenting=presenting())
 head = st.container()
@@ -96,11 +95,12 @@ with left:
     settings, given = choose_settings(everything)
 with head:
     result = long_work(
-        "audit", ("probes", view.selection, settings, given.names),
+        "audit", probes.audit_key(view, given, settings),
         lambda progress: probes.audited(view, given, settings, progress), label="Train the probes",
     )  # fmt: skip
     if result is not None:
         page.verdict(judge_probes(result, kind=given.kind, step=step).sentence, controls=False)
+        page.caption(f"Probes: {settings.describe()}, {len(given.numbers)} of {len(everything.numbers)} {given.unit}.")
         for note in result.notes:
             page.caption(f"Note: {note}.")
 if result is None:
@@ -110,15 +110,17 @@ if result is None:
 shown = tuple(probe for probe in STEPS[step] if probe in result.r2)
 with right:
     page.figure(plots.probe_scores(result, shown, given.kind, page.theme), "scores", alt="Held-out R² of each probe")
+    page.caption("A tick is an initialisation, the thick line their range, the mark their mean.")
 if result.contrasts:
-    left, right = st.columns(2, gap="large")
+    left, right = st.columns(2, gap="large") if step == "shuffle" else (right, None)
     with left:
         figure = plots.contrasts(result, shown, given.kind, page.theme)
         page.figure(figure, "contrasts", alt="Differences in held-out R² with intervals")
-    if step == "shuffle" and result.reference is not None:
+        page.caption("Here the thick line is the 95 % interval of the mean over initialisations.")
+    if right is not None and result.reference is not None:
         with right:
-            figure = plots.shuffle_reference(result.reference, given.kind, page.theme)
-            page.figure(figure, "reference", alt="R² of networks on shuffled routing")
+            reference = plots.shuffle_reference(result.reference, given.kind, page.theme)
+            page.figure(reference, "reference", alt="R² of networks on shuffled routing")
 numbers(page, result, shown, given)
 if step == "shuffle":
     page.heading("Does the predicted error come true?")

@@ -20,6 +20,7 @@ def choose_settings(everything: Descriptor) -> tuple[Settings, Descriptor]:
     given = everything
     if everything.kind != "nothing":
         label = "Layers" if everything.kind == "routing" else "Columns"
-        names = st.multiselect(label, everything.names, key="inputs", bind="query-params", placeholder="all of them")
-        given = everything.pick([everything.names.index(name) + 1 for name in names])
+        numbered = {f"{number} {name}": number for number, name in enumerate(everything.names, 1)}
+        chosen = st.multiselect(label, numbered, key="inputs", bind="query-params", placeholder="all of them")
+        given = everything.pick([numbered[name] for name in chosen])
     return Settings(int(width), int(epochs), float(decay), int(inits)), given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 
 import pandas as pd
@@ -25,11 +26,26 @@ class Settings:
     weight_decay: float = 1e-4
     n_inits: int = 5
 
+    def describe(self) -> str:
+        """The settings in words."""
+        return (
+            f"{self.hidden} hidden units, {self.epochs} epochs, weight decay {self.weight_decay:g}, "
+            f"{self.n_inits} initialisations"
+        )
+
 
 def inputs(view: View) -> Descriptor:
     """What the full probes are given beside confidence: all layers, or the columns that stand in for them."""
     names = run_table(view.cache, view.run.run_id, "layers")["name"].tolist() if view.run.n_layers else None
     return descriptor(view.run, names)
+
+
+def audit_key(view: View, given: Descriptor, settings: Settings) -> Hashable:
+    """What the audit depends on: of the sidebar only the samples, which the feature cuts where a tertile is chosen."""
+    chosen = view.selection
+    cut_by = None if chosen.slice.tertile == "all" else chosen.feature
+    samples = (chosen.fingerprint, chosen.run_id, chosen.slice, chosen.protocol.population, cut_by)
+    return ("probes", samples, given.numbers, settings)
 
 
 def audited(view: View, given: Descriptor, settings: Settings, progress: Progress) -> ProbeResult:

@@ -226,6 +226,8 @@ def predicted_against_actual(groups: pd.DataFrame, probe: str, theme: Theme) -> 
 
 def pooled_contrasts(rows: pd.DataFrame, theme: Theme) -> go.Figure:
     """The three contrasts of every run by cell: columns cell, run, contrast, estimate, low, high, p_value."""
+    if rows.empty:
+        return empty_figure(theme, "No run has an error for a probe to explain.")
     groups = rows.groupby("cell", sort=False)
     cells = list(groups.groups)
     matched = rows[rows["contrast"] == "capacity_matched"]

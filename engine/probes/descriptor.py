@@ -17,18 +17,28 @@ Kind = Literal["routing", "stand_in", "nothing"]
 
 @dataclass(frozen=True, eq=False)
 class Descriptor:
-    """(n, L) columns with their names. A `stand_in` is made of a run's extra columns, such as per-block norms."""
+    """(n, L) columns with their names and their numbers among all columns of the run, from 1.
+
+    A `stand_in` is made of a run's extra columns, such as per-block norms.
+    """
 
     kind: Kind
     names: tuple[str, ...]
+    numbers: tuple[int, ...]
     values: FloatArray
 
+    @property
+    def unit(self) -> str:
+        """What a column is called."""
+        return "extra columns" if self.kind == "stand_in" else "layers"
+
     def pick(self, layers: Sequence[int]) -> Descriptor:
-        """Some of the columns, numbered from 1, in their own order; none asked for means all."""
+        """Some of the columns of a whole descriptor by number, in depth order; none asked for means all."""
         if not layers or self.kind == "nothing":
             return self
-        columns = [layer - 1 for layer in check_layers(layers, len(self.names))]
-        return Descriptor(self.kind, tuple(self.names[column] for column in columns), self.values[:, columns])
+        numbers = check_layers(layers, len(self.names))
+        columns = [number - 1 for number in numbers]
+        return Descriptor(self.kind, tuple(self.names[column] for column in columns), numbers, self.values[:, columns])
 
 
 def descriptor(run: RunData, layer_names: Sequence[str] | None = None) -> Descriptor:
@@ -37,7 +47,8 @@ def descriptor(run: RunData, layer_names: Sequence[str] | None = None) -> Descri
         names = tuple(layer_names or (f"layer {layer}" for layer in range(1, run.n_layers + 1)))
         if len(names) != run.n_layers:
             raise InvalidInput("layer_names", f"{run.n_layers} names, one per layer", f"{len(names)}")
-        return Descriptor("routing", names, run.entropies)
+        return Descriptor("routing", names, tuple(range(1, run.n_layers + 1)), run.entropies)
     if run.extra:
-        return Descriptor("stand_in", tuple(run.extra), np.column_stack(list(run.extra.values())))
-    return Descriptor("nothing", (), np.empty((run.n_samples, 0)))
+        numbers = tuple(range(1, len(run.extra) + 1))
+        return Descriptor("stand_in", tuple(run.extra), numbers, np.column_stack(list(run.extra.values())))
+    return Descriptor("nothing", (), (), np.empty((run.n_samples, 0)))
