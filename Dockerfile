@@ -1,14 +1,43 @@
-# The dashboard over a mounted cache: docker build -t routecal . && docker run -p 8501:8501 -v $PWD/data:/srv/routecal/data routecal
-FROM python:3.11-slim
+# Two images. The dashboard over a mounted folder of caches (the default is the bundled one):
+#     docker build --target dashboard -t routecal . && docker run --rm -p 8501:8501 routecal
+# and the builder, which trains and extracts on NVIDIA GPUs:
+#     docker build --target builder -t routecal-builder . && docker run --rm --gpus all -v $PWD/data:/srv/routecal/data routecal-builder info
 
-RUN useradd --create-home routecal
+# --- packages of the dashboard, installed where there are build tools, copied to where there are none ---
+FROM python:3.11-slim AS packages
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+COPY requirements-dashboard.txt .
+RUN python -m venv /opt/routecal \
+    && /opt/routecal/bin/pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" -r requirements-dashboard.txt \
+    && /opt/routecal/bin/pip uninstall --yes pip
+
+# --- the builder: Python 3.11 on a CUDA base; torch brings its own CUDA libraries ---
+FROM nvidia/cuda:13.0.1-base-rockylinux9 AS builder
+RUN dnf install -y python3.11 && dnf clean all && useradd --uid 10001 routecal
 WORKDIR /srv/routecal
-COPY requirements.txt .
-RUN pip install --no-cache-dir -r requirements.txt
-COPY --chown=routecal . .
+COPY requirements.txt requirements-dashboard.txt ./
+RUN python3.11 -m venv /opt/routecal && /opt/routecal/bin/python -m pip install --no-cache-dir -r requirements.txt
+ENV PATH=/opt/routecal/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+COPY engine engine
+COPY cache_builder cache_builder
 USER routecal
+ENTRYPOINT ["python", "-m", "cache_builder"]
+CMD ["--help"]
 
+# --- the dashboard: no build tools, no timm, an ordinary user, a read-only file system but for /tmp ---
+FROM python:3.11-slim AS dashboard
+RUN useradd --uid 10001 routecal
+COPY --from=packages /opt/routecal /opt/routecal
+ENV PATH=/opt/routecal/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /srv/routecal
+COPY .streamlit .streamlit
+COPY engine engine
+COPY cache_builder cache_builder
+COPY app app
+COPY pages pages
+COPY data data
 RUN python -m cache_builder publish
+USER routecal
 EXPOSE 8501
-HEALTHCHECK CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://localhost:8501/_stcore/health', timeout=3)"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=3)"]
 CMD ["python", "-m", "streamlit", "run", "app/main.py", "--server.address=0.0.0.0", "--server.port=8501"]

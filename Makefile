@@ -52,11 +52,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else "RouteCal needs Python 3.11; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/runtime.stamp: requirements.txt | $(VENV)/bin/python
+$(VENV)/runtime.stamp: requirements.txt requirements-dashboard.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) -r requirements.txt
 	touch $@
 
-$(VENV)/dev.stamp: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+$(VENV)/dev.stamp: requirements.txt requirements-dashboard.txt requirements-dev.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) -r requirements-dev.txt
 	touch $(VENV)/runtime.stamp $@
 

@@ -14,9 +14,14 @@ import streamlit as st  # noqa: E402
 from app.components.page import draw_sidebar  # noqa: E402
 from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
+from app.serving.gate import require_entry  # noqa: E402
+from app.serving.log import begin_request, set_up_log  # noqa: E402
 
 presenting = st.query_params.get("present") == "1"
 st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
+set_up_log()
+reference = begin_request()
+require_entry()
 sections: dict[str, list] = {}
 for entry in PAGES:
     page = st.Page(entry.script, title=entry.title, url_path=entry.name, default=entry is PAGES[0])
@@ -24,5 +29,9 @@ for entry in PAGES:
 current = st.navigation(sections, position="hidden" if presenting else "sidebar")
 if presenting:
     present(current, [page for pages in sections.values() for page in pages])
-draw_sidebar()
-current.run()
+try:
+    draw_sidebar()
+    current.run()
+except Exception:  # Streamlit shows its type and logs its trace; the reference leads from the one to the other
+    st.error(f"Something went wrong. The server's log has it under {reference}.")
+    raise
