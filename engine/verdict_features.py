@@ -35,8 +35,9 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
             f"None of {len(search.candidates)} scalars can be tested: no confidence bin in which both correctness and "
             "routing vary. Nothing can be said about this run."
         )
+    scalars = "1 scalar" if audited.n_tested == 1 else f"{audited.n_tested} scalars"
     opening = (
-        f"Of {audited.n_tested} scalars the best by the audited test is {_best(search, audited)}; a search of this "
+        f"Of {scalars} the best by the audited test is {_best(search, audited)}; a search of this "
         f"size on shuffled routing {_chance(audited)}"
     )
     second = _paper_sentence(search, paper, alpha)

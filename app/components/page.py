@@ -65,8 +65,9 @@ class Page:
         self._show("heading", text)
         st.markdown(f"### {_plain(text)}")
 
-    def text(self, text: str) -> None:
-        self._show("text", text)
+    def text(self, text: str, key: str | None = None) -> None:
+        """A paragraph; a fragment gives it a key, so that drawing it again replaces it."""
+        self._show("text", text, key and f"text-{key}")
         st.markdown(_plain(text))
 
     def caption(self, text: str) -> None:

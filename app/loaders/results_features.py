@@ -1,0 +1,154 @@
+"""What the Feature lab shows, computed once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.loaders.cache import load_run, run_table
+from app.selection import Selection
+from app.view import View
+from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
+from engine.errors import InvalidInput, MissingData
+from engine.feature_search import FeatureSearch, search_features
+from engine.features import FEATURES, CustomFeature, feature
+from engine.gaps import PermutationResult, permutation_test, trend_test
+from engine.types import Progress, RunData
+from engine.verdict import Verdict, judge
+
+KERNELS = ("nw_conf", "nw_conf_entropy", "nw_conf_routing")
+SCORES = ("ece", "worst_tertile_ece", "nll")
+
+
+def _samples_of(view: View) -> Selection:
+    """The part of the selection that decides on samples and settings: the sidebar's feature only cuts slices."""
+    selection = view.selection
+    kept = selection.feature if selection.slice.tertile != "all" else ""
+    return replace(selection, feature=kept, compare_id=None)
+
+
+def search_job(view: View, n_shuffles: int) -> tuple[Hashable, Callable[[Progress], FeatureSearch]]:
+    """The search over these samples for `long_work`: its key and how to compute it."""
+    run, protocol = view.run, view.selection.protocol
+    return ("feature search", _samples_of(view), n_shuffles), lambda progress: search_features(
+        run,
+        n_shuffles=n_shuffles,
+        n_bins=protocol.n_bins,
+        min_support=protocol.min_support,
+        quantiles=protocol.quantiles,
+        progress=progress,
+    )
+
+
+def layer_names(view: View) -> list[str]:
+    """Names of the layers of this run's profile, first to last."""
+    return run_table(view.cache, view.selection.run_id, "layers").sort_values("layer")["name"].tolist()
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationResult:
+    return _paper_test(_run, own, samples)
+
+
+def _paper_test(run: RunData, name: str | CustomFeature, samples: Selection) -> PermutationResult:
+    protocol = samples.protocol
+    return permutation_test(
+        run.confidence,
+        run.correct,
+        feature(run, name),
+        n_bins=protocol.n_bins,
+        min_support=protocol.min_support,
+        quantiles=protocol.quantiles,
+    )
+
+
+def gap(view: View, own: CustomFeature) -> PermutationResult:
+    """The paper's test of a scalar of one's own."""
+    return _gap(_samples_of(view), own, view.run)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Testing, and testing the tests")
+def _verdict(samples: Selection, own: CustomFeature, _run: RunData) -> Verdict:
+    return judge(
+        _run.confidence,
+        _run.correct,
+        feature(_run, own),
+        feature=own.label,
+        min_support=samples.protocol.min_support,
+        quantiles=samples.protocol.quantiles,
+    )
+
+
+def verdict(view: View, own: CustomFeature) -> Verdict:
+    """Both tests of a scalar of one's own, with their controls."""
+    return _verdict(_samples_of(view), own, view.run)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """AR-CondCal with a scalar against its controls, or `missing`: why there is nothing to fit."""
+
+    contrasts: pd.DataFrame | None
+    n_evaluation: int
+    missing: str
+
+
+@st.cache_resource(max_entries=64, show_spinner="Fitting on the calibration half")
+def _calibrated(fingerprint: str, run_id: str, own: CustomFeature, _view: View) -> Calibrated:  # noqa: ARG001
+    try:
+        result = run_benchmark(load_run(_view.cache, run_id, with_logits=True), KERNELS, feature=own)
+    except (MissingData, InvalidInput) as error:
+        return Calibrated(None, 0, str(error))
+    return Calibrated(contrast_in_run(result, SCORES), result.n_evaluation, "")
+
+
+def calibrated(view: View, own: CustomFeature) -> Calibrated:
+    """The kernel on (confidence, scalar) minus its two controls; all samples of the run, half of them held out."""
+    return _calibrated(view.selection.fingerprint, view.selection.run_id, own, view)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _scores(fingerprint: str, run_id: str, own: CustomFeature | None, _view: View) -> pd.DataFrame:  # noqa: ARG001
+    asked = tuple(FEATURES) if own is None else (own,)
+    try:
+        found = feature_ablation(load_run(_view.cache, run_id, with_logits=True), asked)
+    except (MissingData, InvalidInput):
+        return pd.DataFrame(columns=SCORES)
+    return found.pivot_table(index="feature", columns="metric", values="value", dropna=False)[list(SCORES)]
+
+
+def _row(run: RunData, name: str | CustomFeature, samples: Selection) -> dict[str, object]:
+    """Gap, both p-values and the trend's effect; empty where the run lacks the feature."""
+    if isinstance(name, str) and not FEATURES[name].available(run):
+        return {"max_gap": None, "paper": None, "audited": None, "effect": None}
+    paper = _paper_test(run, name, samples)
+    audited = trend_test(run.confidence, run.correct, feature(run, name))
+    return {
+        "max_gap": paper.observed, "paper": paper.p_value, "audited": audited.p_value, "effect": audited.effect,
+    }  # fmt: skip
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _named(samples: Selection, _view: View) -> pd.DataFrame:
+    run = _view.run_with_logits
+    scores = _scores(samples.fingerprint, samples.run_id, None, _view)
+    rows = [{"label": entry.label, **_row(run, name, samples)} for name, entry in FEATURES.items()]
+    return pd.DataFrame(rows).join(scores.reindex(list(FEATURES)).reset_index(drop=True)).astype(_NUMBERS)
+
+
+_NUMBERS = dict.fromkeys(("max_gap", "paper", "audited", "effect", *SCORES), np.float64)
+
+
+def candidates(view: View, own: CustomFeature | None) -> pd.DataFrame:
+    """The seven features, then the scalar of one's own: tests on these samples, kernel scores on the held-out half."""
+    samples = _samples_of(view)
+    named = _named(samples, view)
+    if own is None:
+        return named
+    scores = _scores(samples.fingerprint, samples.run_id, own, view).reindex([own.name]).iloc[0]
+    row = {"label": f"yours: {own.label}", **_row(view.run, own, samples), **scores}
+    return pd.concat([named, pd.DataFrame([row]).astype(_NUMBERS)], ignore_index=True)
