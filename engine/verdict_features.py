@@ -16,12 +16,10 @@ def _best(search: FeatureSearch, test: SearchedTest) -> str:
 
 
 def _chance(test: SearchedTest) -> str:
-    tries = f"{test.n_as_good} of {test.shuffled_best.size} tries"
-    return f"does as well in {tries} ({_p(test)})"
-
-
-def _p(test: SearchedTest) -> str:
-    return "" if test.search_p is None else f"search {format_p(test.search_p)}"
+    """`does as well in 68 of 200 tries (search p = 0.34)`."""
+    if test.search_p is None:
+        raise ValueError("nothing was tested")
+    return f"does as well in {test.n_as_good} of {test.shuffled_best.size} tries (search {format_p(test.search_p)})"
 
 
 def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
@@ -53,10 +51,11 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
 def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:
     if paper.search_p is None:
         return " The paper's test can be run on none of them."
-    found = f" By the paper's test it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
+    audited = search.tests["audited"]
+    some = "" if paper.n_tested == audited.n_tested else f", which can run on {paper.n_tested} of them,"
+    found = f" By the paper's test{some} it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
     if paper.search_p > alpha:
         return f"{found}."
-    audited_p = search.tests["audited"].search_p
-    if audited_p is not None and audited_p <= alpha:
+    if audited.search_p is not None and audited.search_p <= alpha:
         return f"{found}, which points the same way."
     return f"{found}; the finer audited test does not bear it out."

@@ -21,9 +21,8 @@ def candidates(own: CustomFeature | None) -> None:
     """The seven features and the viewer's own."""
     table = results.candidates(view, own)
     page.text(
-        f"The seven features of the paper{'' if own is None else ', and yours'}: both tests on the samples chosen, the "
-        "change of accuracy from low to high that the audited test sees, and three scores of AR-CondCal with each on "
-        "the held-out half (ECE overall and in the worst tertile, NLL).",
+        f"The seven features of the paper{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
+        "three scores of AR-CondCal with each on the held-out half (ECE overall and in the worst tertile, NLL).",
         "candidates",
     )
     page.table(
@@ -31,10 +30,10 @@ def candidates(own: CustomFeature | None) -> None:
         "candidates",
         names={
             "label": "Scalar", "max_gap": "Largest gap", "paper": "Exact p", "audited": "Audited p",
-            "effect": "Change", "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
+            "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
         },
         formats={
-            "max_gap": "%.3f", "paper": "%.4f", "audited": "%.4f", "effect": "%+.3f", "ece": "%.4f",
+            "max_gap": "%.3f", "paper": "%.4f", "audited": "%.4f", "ece": "%.4f",
             "worst_tertile_ece": "%.4f", "nll": "%.4f",
         },
     )  # fmt: skip
@@ -102,9 +101,9 @@ def search() -> None:
             "search",
             names={
                 "label": "Scalar", "audited": "Audited p", "audited_holm": "Audited p, corrected", "paper": "Exact p",
-                "paper_holm": "Exact p, corrected", "effect": "Change",
+                "paper_holm": "Exact p, corrected",
             },
-            formats=dict.fromkeys(("audited", "audited_holm", "paper", "paper_holm"), "%.4f") | {"effect": "%+.3f"},
+            formats=dict.fromkeys(("audited", "audited_holm", "paper", "paper_holm"), "%.4f"),
         )  # fmt: skip
 
 
@@ -115,6 +114,7 @@ if view.run.n_layers == 0:
 else:
     search()
     page.heading("A scalar of your own")
+    page.caption("One that was picked after looking at many has earned the p-value of a search, not its own.")
     build()
 page.how(r"""
 **The search** tries every layer's entropy $H_l$, the mean, spread, largest, smallest, range and slope of all layers,
@@ -122,8 +122,7 @@ and each of them times confidence, by both tests. The smallest of $m$ p-values i
 (Holm; for the best one that is $m\,p$) allow for it, but trust each single test. **Shuffled routing** does not: whole
 routing rows change places among samples of like confidence (equal-mass bins of 100), and the whole search is done
 again. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 + \#\text{shuffles})$. The grey area is
-where the best p must fall for that to be 5 % or less. A scalar picked after looking at many has earned the p-value of
-a search, not its own.
+where the best p must fall for that to be 5 % or less.
 **AR-CondCal** is fitted with your scalar on one half of all samples of the run and judged on the other; the worst
 tertile is one of the spread over all layers. The controls are the same kernel on confidence alone, and on confidence
 and predictive entropy; intervals come from 500 paired resamples and hold together (Bonferroni).

@@ -22,6 +22,7 @@ from engine.verdict import Verdict, judge
 
 KERNELS = ("nw_conf", "nw_conf_entropy", "nw_conf_routing")
 SCORES = ("ece", "worst_tertile_ece", "nll")
+_NUMBERS = dict.fromkeys(("max_gap", "paper", "audited", *SCORES), np.float64)
 
 
 def _samples_of(view: View) -> Selection:
@@ -122,14 +123,12 @@ def _scores(fingerprint: str, run_id: str, own: CustomFeature | None, _view: Vie
 
 
 def _row(run: RunData, name: str | CustomFeature, samples: Selection) -> dict[str, object]:
-    """Gap, both p-values and the trend's effect; empty where the run lacks the feature."""
+    """Gap and both p-values; empty where the run lacks the feature."""
     if isinstance(name, str) and not FEATURES[name].available(run):
-        return {"max_gap": None, "paper": None, "audited": None, "effect": None}
+        return {"max_gap": None, "paper": None, "audited": None}
     paper = _paper_test(run, name, samples)
     audited = trend_test(run.confidence, run.correct, feature(run, name))
-    return {
-        "max_gap": paper.observed, "paper": paper.p_value, "audited": audited.p_value, "effect": audited.effect,
-    }  # fmt: skip
+    return {"max_gap": paper.observed, "paper": paper.p_value, "audited": audited.p_value}
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -138,9 +137,6 @@ def _named(samples: Selection, _view: View) -> pd.DataFrame:
     scores = _scores(samples.fingerprint, samples.run_id, None, _view)
     rows = [{"label": entry.label, **_row(run, name, samples)} for name, entry in FEATURES.items()]
     return pd.DataFrame(rows).join(scores.reindex(list(FEATURES)).reset_index(drop=True)).astype(_NUMBERS)
-
-
-_NUMBERS = dict.fromkeys(("max_gap", "paper", "audited", "effect", *SCORES), np.float64)
 
 
 def candidates(view: View, own: CustomFeature | None) -> pd.DataFrame:

@@ -39,10 +39,10 @@ def search_rows(search: FeatureSearch, test: str, theme: Theme) -> go.Figure:
     if searched.best is None or searched.best_p is None:
         return empty_figure(theme, "No scalar can be tested on these samples")
     threshold = searched.threshold()
-    title = f"{_upper(search.candidates[searched.best].label)} does best ({format_p(searched.best_p)})"
+    title = f"The best is {search.candidates[searched.best].label} ({format_p(searched.best_p)})"
     if threshold is not None:
-        beaten = "that beats" if searched.best_p < threshold else "that does not beat"
-        title += f"; {beaten} the {threshold:.2g} which 1 in 20 shuffled searches reaches"
+        beats = "beats" if searched.best_p < threshold else "does not beat"
+        title += f"; it {beats} the {threshold:.2g} that 1 in 20 shuffled searches reaches"
     names = list(dict.fromkeys(_row_name(candidate) for candidate in search.candidates))
     fig = figure(theme, title=title, x="p-value, unadjusted (log scale)", y="", height=130 + _ROW * len(names))
     smallest = min(searched.best_p, threshold or 1.0, 0.01)
@@ -142,7 +142,3 @@ def kernel_contrasts(contrasts: pd.DataFrame, theme: Theme) -> go.Figure:
             )
         )  # fmt: skip
     return fig
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
