@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.xdist_group("browser")
-DRAWN = "() => document.querySelectorAll('.js-plotly-plot')[2].data.map(trace => [...trace.y])"
+DRAWN = "() => JSON.stringify(document.querySelectorAll('.js-plotly-plot')[2].data.map(trace => trace.y))"
 
 
 def test_a_scalar_is_built_by_clicking_and_the_link_reproduces_it(visit, idle):
