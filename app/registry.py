@@ -37,6 +37,7 @@ PAGES: tuple[PageEntry, ...] = (
     PageEntry("controls", "Test", "Controls", "Would this test have found an effect, and does it cry wolf?"),
     PageEntry("features", "What-if", "Feature lab", "Is there a better routing scalar?"),
     PageEntry("probes", "What-if", "Probe audit", "Is the MLP's uplift routing or capacity?"),
+    PageEntry("paper", "Evidence", "Paper", "What did the paper publish, and does it add up?"),
 )
 
 

@@ -23,6 +23,7 @@ from engine.errors import CacheError
 from engine.store import Cache
 
 _CHOSEN = "routecal-chosen"
+_WRAPPED = 68  # pixels of a row of three lines
 _VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
 
 
@@ -90,15 +91,31 @@ class Page:
         st.plotly_chart(fig, width="stretch", theme=None, key=f"figure-{key}", config=config, alt=alt)
 
     def table(
-        self, frame: pd.DataFrame, key: str, *, names: Mapping[str, str], formats: Mapping[str, str] | None = None
+        self,
+        frame: pd.DataFrame,
+        key: str,
+        *,
+        names: Mapping[str, str],
+        formats: Mapping[str, str] | None = None,
+        widths: Mapping[str, int] | None = None,
     ) -> None:
-        """A table with the columns in `names`, in that order and under those names, to read, as CSV and as LaTeX."""
+        """A table with the columns in `names`, in that order and under those names, to read, as CSV and as LaTeX.
+
+        widths : of columns of long text, in pixels; rows are then high enough for such text to wrap.
+        """
         shown = frame[list(names)].rename(columns=dict(names))
         self._show("table", shown, f"table-{key}")
         columns = {
             names[name]: st.column_config.NumberColumn(format=pattern) for name, pattern in (formats or {}).items()
-        }
-        st.dataframe(shown, hide_index=True, width="stretch", column_config=columns, key=f"{key}-table")
+        } | {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
+        st.dataframe(
+            shown,
+            hide_index=True,
+            width="stretch",
+            column_config=columns,
+            row_height=_WRAPPED if widths else None,
+            key=f"{key}-table",
+        )
         left, right, _ = st.columns([1, 1, 6])
         stem = f"routecal-{self.name}-{key}"
         left.download_button(

@@ -31,7 +31,7 @@ from engine.claims import (
 from engine.claims.paper import MissingCell, Paper
 from engine.claims.registry import OUTCOMES, Claim, ClaimResult, Finding, Outcome
 
-__all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit"]
+__all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit", "summarise"]
 
 _TOPICS = tuple(
     module.TOPIC
@@ -82,3 +82,12 @@ def _result(claim: Claim, paper: Paper) -> ClaimResult:
 def as_frame(results: list[ClaimResult]) -> pd.DataFrame:
     """One row per claim."""
     return pd.DataFrame([asdict(result) for result in results])
+
+
+def summarise(results: list[ClaimResult]) -> str:
+    """`126 of 179 statements agree with the paper's own tables, 50 differ and 3 cannot be checked from them.`"""
+    counts = {name: sum(result.outcome == name for result in results) for name in OUTCOMES}
+    return (
+        f"{counts['agrees']} of {len(results)} statements agree with the paper's own tables, {counts['differs']} "
+        f"differ and {counts['not checkable']} cannot be checked from them."
+    )

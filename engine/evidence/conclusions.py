@@ -92,8 +92,9 @@ def summarise(readings: list[Reading]) -> str:
     all_or_some = f"the paper's {len(readings)} conclusions"
     if len(readings) < len(CONCLUSIONS):
         all_or_some = f"the {len(readings)} of the paper's {len(CONCLUSIONS)} conclusions asked so far"
-    sentence = f"Of {all_or_some}, this cache supports {counts['supported']} and does not support "
-    sentence += f"{counts['not supported']}"
+    against = counts["not supported"]
+    sentence = f"Of {all_or_some}, this cache supports {counts['supported']} and "
+    sentence += f"does not support {against}" if against else "speaks against none"
     unanswered = counts["not answerable"]
     return sentence + (f"; {unanswered} cannot be answered from it." if unanswered else ".")
 

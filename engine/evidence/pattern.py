@@ -32,12 +32,13 @@ def _place(values: pd.Series[float], family: tuple[str, ...]) -> str:
     return _PLACES[int(values[list(family)].rank(method="first")[family[-1]]) - 1]
 
 
-def compare(paper: pd.DataFrame, cache: pd.DataFrame, column: str) -> str:
+def compare(paper: pd.DataFrame, cache: pd.DataFrame, column: str, own_column: str | None = None) -> str:
     """One sentence about a column of both: the order of common rows, AR-CondCal among its controls, or the ranges.
 
-    The uncalibrated row is left out. An order is compared by Spearman's correlation over at least five common rows.
+    own_column : the cache's column, where it is called otherwise. The uncalibrated row is left out. An order is
+    compared by Spearman's correlation over at least five common rows.
     """
-    published, own = _values(paper, column), _values(cache, column)
+    published, own = _values(paper, column), _values(cache, own_column or column)
     if own.empty:
         return f"{column} is not available from this cache"
     if published.empty:

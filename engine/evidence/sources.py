@@ -72,9 +72,9 @@ def _over_runs(
 ) -> pd.DataFrame:
     """The tidy frames of a study of each run, one below the other."""
     parts = []
-    for position, run_id in enumerate(runs["run_id"]):
+    for position, (run_id, name) in enumerate(zip(runs["run_id"], runs["run"], strict=True)):
         if progress is not None:
-            progress(position / len(runs), str(run_id))
+            progress(position / len(runs), str(name))
         parts.append(study(cache.load(str(run_id))))
     if progress is not None:
         progress(1.0, "done")

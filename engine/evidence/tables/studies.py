@@ -14,6 +14,7 @@ FEATURE_ROWS = {
     "last": "Last-layer routing entropy H_L", "concentration": "Routing concentration 1-r_agg",
     "r_agg_x_conf": "Routing entropy × confidence", "r_std": "Depth-variance r_std",
 }  # fmt: skip
+DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "digits": "Digits"}
 _NO_ABLATION = "no run of this cache has both logits and a routing profile"
 
 
@@ -38,14 +39,13 @@ def bandwidths(evidence: Evidence) -> pd.DataFrame:
 def features(evidence: Evidence) -> pd.DataFrame:
     rows = with_cells(evidence["ablation"], evidence)
     rows = rows[rows["metric"] == "ece"]
-    names = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
     def cells() -> Cells:
         for dataset, runs in rows.groupby("dataset", sort=True):
             for feature, label in FEATURE_ROWS.items():
                 kept = runs[runs["feature"] == feature]
                 block, full = (kept[kept["variant"] == variant] for variant in ROUTED)
-                row = f"{names.get(str(dataset), str(dataset))} / {label}"
+                row = f"{DATA.get(str(dataset), str(dataset))} / {label}"
                 for column, part, field in (
                     ("Block-AR ECE", block, "value"), ("Full-AR ECE", full, "value"),
                     ("Δ vs Conf-only", block, "delta_vs_confidence"), ("Δ vs Conf+PE", block, "delta_vs_pred_entropy"),

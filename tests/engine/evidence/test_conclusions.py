@@ -270,6 +270,21 @@ def test_correlations_are_corrected():
     assert outcome("error_link", evidence(2, error_link=links.assign(p=[0.02, 0.6]))) == "not supported"
 
 
+def reading(outcome: str) -> Reading:
+    return Reading("key", "claim", "where", outcome, "found", "rule", {})
+
+
+def test_summary_by_hand():
+    some = [reading("supported"), reading("supported"), reading("not answerable")]
+    opening = f"Of the 3 of the paper's {len(CONCLUSIONS)} conclusions asked so far, this cache supports 2 and"
+    assert summarise(some) == f"{opening} speaks against none; 1 cannot be answered from it."
+    every = [reading("supported")] * (len(CONCLUSIONS) - 2) + [reading("not supported")] * 2
+    assert (
+        summarise(every)
+        == f"Of the paper's 13 conclusions, this cache supports {len(every) - 2} and does not support 2."
+    )
+
+
 def test_frame_and_wording(null: dict[str, Reading]):
     frame = as_frame(null.values())
     assert list(frame["key"]) == [item.key for item in CONCLUSIONS]

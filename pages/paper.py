@@ -1,0 +1,129 @@
+"""What did the paper publish, and does it add up?"""
+
+import streamlit as st
+
+from app import paper_tables as tables
+from app.components.evidence import ask
+from app.components.page import open_page
+from app.loaders import results_paper
+from app.plots import paper as plots
+from engine import claims as audit
+from engine import evidence as paper
+from engine.evidence.conclusions import as_frame
+from engine.published import TABLES, load
+
+MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
+
+page = open_page("paper", whole_cache=True)
+view = page.view = tables.PublishedView(page.view.cache, page.view.runs, page.view.selection)
+claims, known = results_paper.claims(), results_paper.evidence(view)
+answered = paper.conclude(known)
+page.verdict(f"{audit.summarise(claims)} {paper.summarise(answered)}", controls=False)
+
+page.heading("A published table beside this cache")
+first, second, third = st.columns([2, 1, 2])
+titles = {f"{entry.title} ({entry.label})": name for name, entry in TABLES.items()}
+start = list(TABLES).index("ar_sweep")
+name = titles[first.selectbox("Published table", list(titles), start, key="table", bind="query-params")]
+published = load(name)
+quantity = second.selectbox("Quantity", tables.quantities(published), key="quantity", bind="query-params")
+style, counterpart = tables.styles(published), paper.COUNTERPARTS.get(name)
+cells, cell = paper.cells_with_logits(known), ""
+if counterpart is not None and counterpart.by_cell and len(cells):
+    options = [tables.NEAREST, *cells["cell"]]
+    chosen = third.selectbox("Cell of this cache", options, key="cell", bind="query-params")
+    cell = counterpart.nearest(cells) if chosen == tables.NEAREST else chosen
+
+own, reason = None, ""
+if counterpart is not None:
+    known = ask(view, known, counterpart.sources, "table", start="probes" not in counterpart.sources)
+if counterpart is None or known.has(counterpart.sources):
+    try:
+        own = paper.build(name, known, cell)
+    except paper.NoCounterpart as none:
+        reason = f"This cache has no counterpart: {none}"
+column = quantity if own is None else tables.own_column(own, quantity)
+if own is not None:
+    page.text(f"{paper.compare(published, own, quantity, column)}.")
+left, right = st.columns(2, gap="large")
+with left:
+    drawn = plots.table_column(tables.printed(published, style), quantity, page.theme, whose="In the paper")
+    page.figure(drawn, "published", alt=f"{quantity} of every row of the published table")
+with right:
+    if own is None:
+        page.text(reason or "The same quantity of this cache appears here once it is computed.")
+    else:
+        drawn = plots.table_column(tables.printed(own, style), column, page.theme, whose="In this cache")
+        page.figure(drawn, "own", alt=f"{column} of every row of the same table made of this cache")
+page.caption(tables.differences(name, known))
+for key, frame, heading in (("published", published, "As published"), ("own", own, "From this cache")):
+    if frame is not None:
+        page.heading(f"{heading}: {cell}" if key == "own" and cell else heading)
+        wide = tables.wide(frame, style)
+        page.table(wide, key, names={column: column for column in wide} | {"row": "Row"})
+
+page.heading("Does the paper add up?")
+page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")
+
+
+@st.fragment
+def listed_claims() -> None:
+    """The filters redraw this part only."""
+    first, second, third = st.columns(3)
+    outcome = first.selectbox("Outcome", ["all", *audit.OUTCOMES], key="claim", bind="query-params")
+    topics = list(dict.fromkeys(result.topic for result in claims))
+    topic = second.selectbox("Topic", ["all", *topics], key="topic", bind="query-params")
+    words = third.text_input("Contains", key="words", bind="query-params")
+    frame = tables.filtered(audit.as_frame(claims), outcome, topic, words)
+    st.caption(f"{len(frame)} of {len(claims)} statements")
+    page.table(
+        frame,
+        "claims",
+        names={
+            "outcome": "Outcome", "claim": "Statement, in our words", "stated": "Stated", "recomputed": "Recomputed",
+            "where": "Where", "how": "How compared",
+        },
+        widths={"outcome": 100, "claim": 260, "stated": 130, "recomputed": 230, "where": 140, "how": 280},
+    )  # fmt: skip
+
+
+listed_claims()
+
+page.heading("What does this cache say about the paper's conclusions?")
+every = st.toggle(
+    f"Ask all {len(paper.CONCLUSIONS)} conclusions", key="all", bind="query-params",
+    help="Fits all calibrators and trains the probes on every run, which takes minutes.",
+)  # fmt: skip
+if every:
+    known = ask(view, known, paper.CONCLUSION_SOURCES, "conclusions", start=True)
+readings = paper.conclude(known)
+if len(readings) > len(answered):
+    st.rerun()  # the sentence at the top counts them too
+for reading in readings:
+    with st.container(gap="xxsmall"):
+        page.text(f"{MARKS[reading.outcome]} {reading.claim}: {reading.outcome}")
+        page.caption(f"{reading.found} ({reading.where})")
+with st.expander("As a table"):
+    page.table(
+        as_frame(readings),
+        "conclusions",
+        names={
+            "outcome": "This cache", "claim": "Conclusion, in our words", "found": "Its own numbers", "where": "Where",
+            "rule": "Supported if",
+        },
+        widths={"outcome": 110, "claim": 220, "found": 320, "where": 120, "rule": 260},
+    )  # fmt: skip
+page.how(r"""
+**Statements.** A printed number stands for the interval of all numbers that round to it, and a statement differs only
+if no choice inside the intervals makes it true; both conventions of the standard deviation are tried. That a statement
+differs says that two places of the paper do not fit each other, not which of them is right.
+
+**This cache's side** follows the same protocol on this cache's runs, without ensembles. Rank correlations are
+Spearman's over rows that both sides have; the uncalibrated row is left out.
+
+**Conclusions.** Over $n$ runs the number that gain is $\text{Binomial}(n, 1/2)$ where nothing is there; a gain is
+called reliable at $p \le 0.05$, after Holm's correction where several are tried. With too few runs to reach that, a
+conclusion is not answerable. Supported means that nothing here speaks against it, which is no proof; runs that share
+their test samples are not quite independent.
+""")
+page.finish()
