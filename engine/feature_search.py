@@ -145,7 +145,8 @@ def search_features(
     """Test every candidate of `search_candidates` by the paper's and the audited test, on the data and on shuffles.
 
     n_bins, min_support, quantiles : settings of the paper's test. Raises `MissingData` for a run without a profile.
-    The paper's p-values are those of `permutation_test` to 1e-5, the audited ones those of `trend_test`.
+    The paper's p-values are those of `permutation_test` to 1e-5, and not below 8e-7, so that two that small are a tie,
+    which counts against the find; the audited ones are those of `trend_test`.
     """
     validation.whole("n_shuffles", n_shuffles, 1)
     validation.whole("seed", seed, 0)

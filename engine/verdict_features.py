@@ -49,13 +49,14 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
 
 
 def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:
-    if paper.search_p is None:
+    if paper.search_p is None or paper.best is None:
         return " The paper's test can be run on none of them."
     audited = search.tests["audited"]
     some = "" if paper.n_tested == audited.n_tested else f", which can run on {paper.n_tested} of them,"
     found = f" By the paper's test{some} it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
     if paper.search_p > alpha:
-        return f"{found}."
+        corrected = paper.holm[paper.best]
+        return f"{found}." if corrected > alpha else f"{found}, so the corrected {format_p(corrected)} is no evidence."
     if audited.search_p is not None and audited.search_p <= alpha:
         return f"{found}, which points the same way."
     return f"{found}; the finer audited test does not bear it out."

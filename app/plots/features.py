@@ -26,11 +26,15 @@ def _row_name(candidate: CustomFeature) -> str:
     return f"layer {candidate.layers[0]}" if len(candidate.layers) == 1 else f"{_WORDS[candidate.summary]} of all"
 
 
+def _tick(level: float) -> str:
+    return f"{level:g}" if level >= 0.001 else f"10<sup>{round(math.log10(level))}</sup>"
+
+
 def _log_ticks(smallest: float) -> dict[str, object]:
     """Ticks of an axis that carries log10 p, from `smallest` to 1."""
     wanted = (1, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6) if smallest > 1e-6 else (1, 1e-3, 1e-6, 1e-9, 1e-12)
     levels = [level for level in wanted if level >= smallest / 2]
-    return {"tickvals": [math.log10(level) for level in levels], "ticktext": [f"{level:g}" for level in levels]}
+    return {"tickvals": [math.log10(level) for level in levels], "ticktext": [_tick(level) for level in levels]}
 
 
 def search_rows(search: FeatureSearch, test: str, theme: Theme) -> go.Figure:
@@ -62,7 +66,7 @@ def search_rows(search: FeatureSearch, test: str, theme: Theme) -> go.Figure:
         x, y, labels, p_values, adjusted = zip(*chosen, strict=True)
         fig.add_trace(
             go.Scatter(
-                x=x, y=y, mode="markers", name=name,
+                x=x, y=y, mode="markers", name=name, cliponaxis=False,
                 marker={
                     "symbol": symbol + hollow, "size": 10, "color": theme.muted if times else theme.text,
                     "line": {"width": 2 if hollow else 0, "color": theme.muted if times else theme.text},
@@ -73,7 +77,7 @@ def search_rows(search: FeatureSearch, test: str, theme: Theme) -> go.Figure:
             )
         )  # fmt: skip
     list_axis(fig, names, "")
-    fig.update_xaxes(range=[left, 0.06], **_log_ticks(10**left))
+    fig.update_xaxes(range=[left, 0.0], **_log_ticks(10**left))
     return fig
 
 
@@ -103,6 +107,7 @@ def shuffled_best(searched: SearchedTest, theme: Theme) -> go.Figure:
     side = "top right" if best < (left + right) / 2 else "top left"
     observed(fig, theme, best, f"this run {searched.best_p:.2g}", side)
     fig.update_layout(bargap=0, margin={"b": 60})
+    fig.update_yaxes(range=[0, counts.max() * 1.2])  # room for the number on the line
     fig.update_xaxes(range=[left, right], **_log_ticks(10**left))
     return fig
 

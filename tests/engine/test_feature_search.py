@@ -7,7 +7,7 @@ import pytest
 
 from engine.binning import equal_mass_bins
 from engine.errors import InvalidInput, MissingData
-from engine.feature_search import SearchedTest, _shuffled_outcomes, search_candidates, search_features
+from engine.feature_search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
 from engine.features import CustomFeature, feature
 from engine.gaps import permutation_test, trend_test
 from engine.types import RunData
@@ -133,6 +133,34 @@ def test_sentence_of_a_world_with_nothing_in_it():
     assert search.candidates[audited.best].label in sentence
     assert f"does as well in {audited.n_as_good} of 50 tries" in sentence
     assert "no evidence beyond confidence" in sentence
+
+
+def searched(audited: float, paper: float, shuffled: list[float]) -> FeatureSearch:
+    """One candidate, with p-values made up; its shuffled searches are the same for both tests."""
+    tests = {
+        name: SearchedTest(name, np.array([p]), np.array(shuffled)[:, None])
+        for name, p in (("paper", paper), ("audited", audited))
+    }
+    return FeatureSearch((CustomFeature((2,), "mean"),), tests, np.zeros(1), True, len(shuffled), 0)
+
+
+@pytest.mark.parametrize(
+    ("audited", "paper", "expected"),
+    [
+        (
+            0.5,
+            0.02,
+            ["tries (search p = 0.25): no evidence beyond confidence.", "so the corrected p = 0.020 is no evidence"],
+        ),
+        (0.5, 0.001, ["no evidence beyond confidence by this test", "the finer audited test does not bear it out"]),
+        (0.001, 0.001, ["more than such a search finds by chance", "which points the same way"]),
+        (0.001, 0.5, ["more than such a search finds by chance", "(search p = 0.25)."]),
+    ],
+)
+def test_sentences_when_the_two_tests_agree_and_when_not(audited: float, paper: float, expected: list[str]):
+    """39 shuffled searches, 9 of them at 0.01: as good as anything but 0.001."""
+    sentence = search_sentence(searched(audited, paper, [0.01] * 9 + [0.9] * 30))
+    assert all(part in sentence for part in expected), sentence
 
 
 def test_what_cannot_be_tested():
