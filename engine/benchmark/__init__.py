@@ -6,19 +6,25 @@ from engine.benchmark.bandwidth import BandwidthLab, BandwidthPoint, bandwidth_g
 from engine.benchmark.contrasts import contrast_in_run, contrast_over_seeds
 from engine.benchmark.leaders import Leader, leader_in_run, leader_over_seeds
 from engine.benchmark.learnt import learnt_table
+from engine.benchmark.matched import BandwidthCurves, MatchedLab
 from engine.benchmark.run import BenchmarkResult, run_benchmark
 from engine.benchmark.scores import HEADLINE, METRICS, Metric
 from engine.benchmark.sensitivity import calibration_size_sensitivity, split_variance
+from engine.benchmark.smoothing import Slices, Smoother
 from engine.splitting import split
 
 __all__ = [
     "HEADLINE",
     "METRICS",
+    "BandwidthCurves",
     "BandwidthLab",
     "BandwidthPoint",
     "BenchmarkResult",
     "Leader",
+    "MatchedLab",
     "Metric",
+    "Slices",
+    "Smoother",
     "aggregate_seeds",
     "bandwidth_grid",
     "bandwidth_sensitivity",
