@@ -20,6 +20,12 @@ _AXES = {"both": "on both axes", "confidence": "on the confidence axis", "featur
 BandwidthOutcome = Literal["no_routing", "one_seed", "none", "not_repeated", "separated"]
 
 
+def _in_sentence(metric: str) -> str:
+    """`ECE`, `worst-tertile ECE`."""
+    label = METRICS[metric].label
+    return label if label.isupper() else label[:1].lower() + label[1:]
+
+
 @dataclass(frozen=True)
 class Lead:
     """By how much AR-CondCal is better than both matched controls in one metric, less than 0 where it is not.
@@ -40,7 +46,7 @@ class Lead:
 
     @property
     def label(self) -> str:
-        return METRICS[self.metric].label
+        return _in_sentence(self.metric)
 
     @property
     def place(self) -> str:
@@ -152,14 +158,14 @@ def judge_bandwidth(curves: Sequence[BandwidthCurves], *, feature: str = "the fe
     by_seed = [leads(found) for found in curves]
     settings, carried = _settings(by_seed), _carried(by_seed)
     n_settings, n_seeds = len(by_seed[0]), len(by_seed)
-    names = _listed([METRICS[metric].label for metric in JUDGED], "or")
+    names = _listed([_in_sentence(metric) for metric in JUDGED], "or")
     separated = [lead for lead in settings if lead.separated]
     if n_seeds == 1:
         largest = BandwidthVerdict("one_seed", "", 1, settings).largest()
         sentence = (
-            f"Over {n_settings} bandwidths AR-CondCal on {feature} {_largest_clause(largest)}, at equal bandwidths. "
-            "The cache holds one seed of this cell, so there is no seed spread to set this against; the largest of "
-            "many leads is flattered by the choice."
+            f"Over {n_settings} bandwidths AR-CondCal on {feature} {_largest_clause(largest)}. The cache "
+            "holds one seed of this cell, so there is no seed spread to set this against; the largest of many leads "
+            "is flattered by the choice."
         )
         return BandwidthVerdict("one_seed", sentence, 1, settings)
     if not separated:
@@ -168,15 +174,16 @@ def judge_bandwidth(curves: Sequence[BandwidthCurves], *, feature: str = "the fe
             f"the spread over {n_seeds} seeds, be it in {names}: no evidence that a bandwidth makes it work."
         )
         return BandwidthVerdict("none", sentence, n_seeds, settings, carried)
-    held = [lead for lead in carried if lead.separated]
-    shown = held[0] if held else max(carried, key=lambda lead: lead.lead)
+    tried = [lead for lead in carried if lead.metric in {found.metric for found in separated}]
+    held = [lead for lead in tried if lead.separated]
+    shown = held[0] if held else max(tried, key=lambda lead: lead.lead)
     close = (
         "it carries over to seeds that had no part in the choice."
         if held
         else "it does not carry over, so this is no evidence that a bandwidth makes it work."
     )
     sentence = (
-        f"{_separated_clause(separated, n_settings, n_seeds, feature)} The bandwidth chosen on the other seeds leads by "
-        f"{shown.lead:.2g} in {shown.label} on the seed left out (spread {shown.spread:.2g}): {close}"
+        f"{_separated_clause(separated, n_settings, n_seeds, feature)} The bandwidth chosen on the other seeds leads "
+        f"by {shown.lead:.2g} in {shown.label} on the seed left out (spread {shown.spread:.2g}): {close}"
     )
     return BandwidthVerdict("separated" if held else "not_repeated", sentence, n_seeds, settings, carried)

@@ -62,6 +62,15 @@ class BandwidthCurves:
         rows = (self.table["path"] == path) & (self.table["method"] == method)
         return self.table[rows].sort_values("multiplier")
 
+    def at(self, multiplier: Pair) -> pd.DataFrame | None:
+        """Every member at one pair of multiples, or None if no path passes there."""
+        for path in PATHS:
+            for stop in multiplier:
+                if pair_on(path, stop) == multiplier:
+                    found = self.table[(self.table["path"] == path) & (self.table["multiplier"] == stop)]
+                    return found if len(found) else None
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class MatchedLab:
@@ -137,4 +146,4 @@ class MatchedLab:
 def _oracle(table: pd.DataFrame) -> float:
     """The multiple of the paper's five with the least ECE on the evaluated half."""
     linked = table[(table["path"] == "both") & (table["method"] == ROUTING) & table["multiplier"].isin(MULTIPLIERS)]
-    return float(linked.loc[linked["ece"].idxmin(), "multiplier"])
+    return float(linked["multiplier"].to_numpy()[linked["ece"].to_numpy().argmin()])

@@ -22,7 +22,7 @@ Pair = tuple[float, float]
 """Multiples of Scott's bandwidth on the confidence axis and on the second axis."""
 MIN_WEIGHT = 1.0
 """A value that rests on less than one calibration sample's weight is left blank."""
-SLICE_POINTS = 64
+SLICE_POINTS = 48
 SURFACE_POINTS = 64
 CELLS = 22
 """Cells per axis that calibration samples are gathered in to be drawn."""
@@ -143,14 +143,23 @@ class Smoother:
 
     def _sums(self, axis: str, column: FloatArray, multiplier: Pair, grid: tuple[FloatArray, FloatArray]) -> Surface:
         """The regression on confidence and one more column (`none`: ignored), blank where it rests on too little."""
-        for value in multiplier:
-            if not np.isfinite(value) or value <= 0:
-                raise InvalidInput("multiplier", "two positive numbers", repr(multiplier))
+        if not all(np.isfinite(multiple) and multiple > 0 for multiple in multiplier):
+            raise InvalidInput("multiplier", "two positive numbers", repr(multiplier))
         widths = (multiplier[0] * self.scott["confidence"], multiplier[1] * self.scott.get(axis, 0.0))
         found = nw_surface(np.column_stack([self.confidence, column]), self.correct, widths, grid)
-        value = np.where(found.weight >= MIN_WEIGHT, found.value, np.nan)
-        return Surface(found.first, found.second, value, found.weight, found.exact)
+        blank = np.where(found.weight >= MIN_WEIGHT, found.value, np.nan)
+        return Surface(found.first, found.second, blank, found.weight, found.exact)
 
 
 def _span(column: FloatArray, n_points: int) -> FloatArray:
     return np.linspace(column.min(), column.max(), n_points)
+
+
+def variation(surface: Surface) -> float:
+    """How far the surface moves with the second axis at one confidence: the root mean square of g(c, rho) minus its
+    mean over rho, both weighted by the number of calibration samples that a value rests on."""
+    drawn = np.isfinite(surface.value)
+    weight, value = np.where(drawn, surface.weight, 0.0), np.where(drawn, surface.value, 0.0)
+    total = weight.sum(axis=1, keepdims=True)
+    mean = np.divide((weight * value).sum(axis=1, keepdims=True), total, out=np.zeros_like(total), where=total > 0)
+    return float(np.sqrt((weight * (value - mean) ** 2).sum() / max(weight.sum(), np.finfo(np.float64).tiny)))
