@@ -35,6 +35,7 @@ PAGES: tuple[PageEntry, ...] = (
     PageEntry("null", "Test", "Permutation null", "Could that gap be chance?"),
     PageEntry("sweep", "Test", "Sweep", "Does it hold across seeds and substrates?"),
     PageEntry("controls", "Test", "Controls", "Would this test have found an effect, and does it cry wolf?"),
+    PageEntry("bandwidth", "What-if", "Bandwidth lab", "Does any bandwidth make AR-CondCal work?"),
     PageEntry("features", "What-if", "Feature lab", "Is there a better routing scalar?"),
     PageEntry("probes", "What-if", "Probe audit", "Is the MLP's uplift routing or capacity?"),
     PageEntry("paper", "Evidence", "Paper", "What did the paper publish, and does it add up?"),

@@ -1,0 +1,154 @@
+"""What the Bandwidth lab shows, prepared once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from app.loaders.cache import load_run
+from app.view import View
+from engine.benchmark import METRICS, BandwidthCurves, MatchedLab, Slices, Smoother
+from engine.benchmark.halves import MIN_SAMPLES
+from engine.benchmark.matched import LAB_MULTIPLIERS, OWN_CONTROLS, pair_on
+from engine.benchmark.methods import ROUTING
+from engine.benchmark.smoothing import Pair
+from engine.errors import InvalidInput, MissingData
+from engine.kernel import Surface
+from engine.types import CELL, Progress
+from engine.verdict_bandwidth import BandwidthVerdict
+
+FIXED = {"0.5× Scott": 0.5, "Scott": 1.0, "2× Scott": 2.0}
+CHOSEN = {"cv_nll": "CV-NLL", "oracle_ece": "oracle"}
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What can be done with a run: the lab needs logits, the smoother only a feature. `missing` says why not."""
+
+    lab: MatchedLab | None
+    smoother: Smoother | None
+    missing: str = ""
+
+
+@st.cache_resource(max_entries=12, show_spinner=False)
+def _prepared(fingerprint: str, run_id: str, feature: str, _view: View) -> Prepared:  # noqa: ARG001  (part of the key)
+    run = load_run(_view.cache, run_id, with_logits=True)
+    try:
+        lab = MatchedLab.prepare(run, feature)
+    except (MissingData, InvalidInput) as error:
+        missing = str(error)
+    else:
+        return Prepared(lab, lab.smoother, lab.halves.feature_note)
+    if run.n_samples < MIN_SAMPLES or feature in OWN_CONTROLS:
+        return Prepared(None, None, missing)
+    try:
+        return Prepared(None, Smoother.prepare(run, feature), missing)
+    except (MissingData, InvalidInput):
+        return Prepared(None, None, missing)
+
+
+def prepared(view: View, run_id: str | None = None) -> Prepared:
+    """The whole run (or another one with the same feature), cut in halves; the slice does not apply."""
+    selection = view.selection
+    return _prepared(selection.fingerprint, run_id or selection.run_id, selection.feature, view)
+
+
+def cell_runs(view: View) -> list[str]:
+    """This run, then the other seeds of its cell on which AR-CondCal can be fitted; empty without logits."""
+    own, runs = view.row, view.runs
+    lab = prepared(view).lab
+    if lab is None:
+        return []
+    if ROUTING not in lab.members or pd.isna(own["seed"]):
+        return [own["run_id"]]
+    same = (runs[list(CELL)].fillna(-1) == own[list(CELL)].fillna(-1)).all(axis=1)
+    others = runs[same & runs["has_logits"].astype(bool) & runs["seed"].notna() & (runs.index != own["run_id"])]
+    found = [(run_id, prepared(view, run_id).lab) for run_id in others.sort_values("seed").index]
+    return [own["run_id"], *(run_id for run_id, other in found if other is not None and ROUTING in other.members)]
+
+
+def curves_work(view: View, run_id: str) -> tuple[Hashable, Callable[[Progress], BandwidthCurves]]:
+    """Key and computation of the curves of one of `cell_runs`, for `long_work`."""
+    lab = prepared(view, run_id).lab
+    assert lab is not None
+    return ("bandwidth-curves", view.selection.fingerprint, run_id, view.selection.feature), lab.curves
+
+
+def slices_work(view: View, path: str) -> tuple[Hashable, Callable[[Progress], list[Slices]]]:
+    """Key and computation of the slices at every stop of a path, for `long_work`."""
+    smoother = prepared(view).smoother
+    assert smoother is not None
+
+    def compute(progress: Progress) -> list[Slices]:
+        found = []
+        for position, multiplier in enumerate(LAB_MULTIPLIERS):
+            progress(position / len(LAB_MULTIPLIERS), f"regressions at {multiplier:.2g}x Scott")
+            found.append(smoother.slices(pair_on(path, multiplier)))
+        return found
+
+    selection = view.selection
+    return ("bandwidth-slices", selection.fingerprint, selection.run_id, selection.feature, path), compute
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _surface(
+    fingerprint: str,  # noqa: ARG001  (part of the key)
+    run_id: str,
+    feature: str,  # noqa: ARG001  (part of the key)
+    multiplier: Pair,
+    _view: View,
+) -> Surface:
+    smoother = prepared(_view, run_id).smoother
+    assert smoother is not None
+    return smoother.surface(multiplier)
+
+
+def surface(view: View, multiplier: Pair) -> Surface:
+    """g(c, rho) at a pair of multiples, exact."""
+    selection = view.selection
+    return _surface(selection.fingerprint, selection.run_id, selection.feature, multiplier, view)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _scores(
+    fingerprint: str,  # noqa: ARG001  (part of the key)
+    run_id: str,
+    feature: str,  # noqa: ARG001  (part of the key)
+    multiplier: Pair,
+    _view: View,
+) -> pd.DataFrame:
+    lab = prepared(_view, run_id).lab
+    assert lab is not None
+    return pd.DataFrame([{"method": method, **lab.score(method, multiplier)} for method in lab.members])
+
+
+def scores(view: View, multiplier: Pair, curves: BandwidthCurves | None) -> pd.DataFrame:
+    """Every member at a pair of multiples: read off the curves where they pass, computed elsewhere."""
+    known = None if curves is None else curves.at(multiplier)
+    if known is not None:
+        return known
+    selection = view.selection
+    return _scores(selection.fingerprint, selection.run_id, selection.feature, multiplier, view)
+
+
+def modes(curves: BandwidthCurves) -> pd.DataFrame:
+    """Every member at the paper's bandwidth modes, with the name of the mode."""
+    chosen = FIXED | {label: curves.marks[mode] for mode, label in CHOSEN.items() if mode in curves.marks}
+    parts = {mode: curves.at((value, value)) for mode, value in chosen.items()}
+    return pd.concat([part.assign(mode=mode) for mode, part in parts.items() if part is not None], ignore_index=True)
+
+
+def leads(verdict: BandwidthVerdict) -> pd.DataFrame:
+    """The largest lead in each metric; with several seeds also its spread, and the lead on the seed left out."""
+    rows = [
+        {"metric": METRICS[lead.metric].label, "lead": lead.lead, "place": lead.place} for lead in verdict.largest()
+    ]
+    frame = pd.DataFrame(rows)
+    if verdict.carried:
+        frame["spread"] = [lead.spread for lead in verdict.largest()]
+        frame["left_out"] = [lead.lead for lead in verdict.carried]
+        frame["left_spread"] = [lead.spread for lead in verdict.carried]
+    return frame
