@@ -15,6 +15,8 @@ from engine.benchmark.scores import METRICS
 from engine.errors import InvalidInput
 
 JUDGED = ("ece", "worst_tertile_ece", "nll")
+ROUNDING = 1e-8
+"""Regressions are exact to 1e-9, so a smaller lead is none: AR-CondCal on a feature without variance is its control."""
 _SETTING = ["path", "multiplier"]
 _AXES = {"both": "on both axes", "confidence": "on the confidence axis", "feature": "on the routing axis"}
 BandwidthOutcome = Literal["no_routing", "one_seed", "none", "not_repeated", "separated"]
@@ -42,7 +44,7 @@ class Lead:
 
     @property
     def separated(self) -> bool:
-        return self.lead > 0 and self.lead > self.spread
+        return self.lead > ROUNDING and self.lead > self.spread
 
     @property
     def label(self) -> str:
@@ -120,8 +122,8 @@ def _listed(words: Sequence[str], last: str = "and") -> str:
 
 def _largest_clause(largest: Sequence[Lead]) -> str:
     """The largest lead in each metric, or that there is none."""
-    ahead = [f"{lead.lead:.2g} in {lead.label} ({lead.place})" for lead in largest if lead.lead > 0]
-    never = [lead.label for lead in largest if lead.lead <= 0]
+    ahead = [f"{lead.lead:.2g} in {lead.label} ({lead.place})" for lead in largest if lead.lead > ROUNDING]
+    never = [lead.label for lead in largest if lead.lead <= ROUNDING]
     clauses = [f"leads both matched controls by at most {_listed(ahead)}"] if ahead else []
     clauses += [f"never leads both {'' if ahead else 'matched controls '}in {_listed(never, 'or')}"] if never else []
     return " and ".join(clauses)

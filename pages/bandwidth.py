@@ -58,9 +58,9 @@ def live(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None)
     figure = bandwidth_live.live(bandwidth_live.Path(path, slices, kept, curves), page.theme)
     page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
     page.caption(
-        "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines break where they "
-        "rest on less than one sample. Below: scores on the evaluated half. CV-NLL and the oracle choose among 0.25, "
-        "0.5, 1, 2 and 4; the oracle looks at the evaluated half, so it is a ceiling, not a method."
+        "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines break where "
+        "they rest on less than one sample. Below: scores on the evaluated half. CV-NLL and the oracle choose among "
+        "0.25, 0.5, 1, 2 and 4; the oracle looks at the evaluated half, so it is a ceiling, not a method."
     )
 
 
@@ -120,6 +120,8 @@ with top:
 live(page, prepared, curves)
 if prepared.smoother.feature is not None:
     page.heading("One setting, exactly")
+    if prepared.smoother.scott["feature"] == 0:
+        page.text("The feature does not vary over the calibration half, so its axis is ignored.")
     one_setting(page, prepared, curves)
 if curves is not None:
     page.heading("The usual choices")
