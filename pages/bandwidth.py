@@ -99,7 +99,7 @@ page = open_page("bandwidth")
 view = page.view
 prepared = results.prepared(view)
 if prepared.smoother is None:
-    page.verdict(f"This cannot be asked of this run: {prepared.missing}.", controls=False)
+    page.verdict(results.waiting(prepared), controls=False)
     page.finish()
     st.stop()
 
@@ -107,14 +107,8 @@ top = st.container()
 seeds, complete = all_curves(page)
 curves = seeds[0] if seeds else None
 verdict = judge_bandwidth(seeds, feature=view.feature_label) if seeds and complete else None
-if verdict is not None:
-    sentence = verdict.sentence
-elif prepared.lab is None:
-    sentence = f"This cannot be asked of this run: {prepared.missing}. What the kernel smooths is shown."
-else:
-    sentence = "The verdict comes when every bandwidth was tried on every seed of this cell."
 with top:
-    page.verdict(sentence, controls=False)
+    page.verdict(results.waiting(prepared) if verdict is None else verdict.sentence, controls=False)
     page.caption("The whole run, one random half to calibrate on and the other to judge by; the slice does not apply.")
 
 live(page, prepared, curves)

@@ -56,6 +56,14 @@ def prepared(view: View, run_id: str | None = None) -> Prepared:
     return _prepared(selection.fingerprint, run_id or selection.run_id, selection.feature, view)
 
 
+def waiting(prepared: Prepared) -> str:
+    """What stands in the verdict's place as long as there is none."""
+    if prepared.lab is not None:
+        return "The verdict comes when every bandwidth was tried on every seed of this cell."
+    rest = "" if prepared.smoother is None else " What the kernel smooths is shown."
+    return f"This cannot be asked of this run: {prepared.missing}.{rest}"
+
+
 def cell_runs(view: View) -> list[str]:
     """This run, then the other seeds of its cell on which AR-CondCal can be fitted; empty without logits."""
     own, runs = view.row, view.runs
