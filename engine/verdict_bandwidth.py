@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from engine.benchmark.matched import CONTROLS, OWN_CONTROLS, BandwidthCurves
+from engine.benchmark.contrasts import CONTROLS
+from engine.benchmark.matched import OWN_CONTROLS, BandwidthCurves
 from engine.benchmark.methods import ROUTING
 from engine.benchmark.scores import METRICS
 from engine.errors import InvalidInput

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from engine.benchmark.bandwidth import ORACLE
+from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve
 from engine.benchmark.methods import ROUTING, make_calibrator, silent
 from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
@@ -19,7 +20,6 @@ from engine.kernel.selection import MULTIPLIERS
 from engine.splitting import SPLIT_SEED
 from engine.types import Progress, RunData
 
-CONTROLS = ("nw_conf", "nw_conf_entropy")
 FAMILY = (ROUTING, *CONTROLS)
 OWN_CONTROLS = {"confidence": "nw_conf", "pred_entropy": "nw_conf_entropy"}
 """Features with which AR-CondCal is one of its own matched controls."""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from engine.benchmark import BandwidthLab, MatchedLab, Smoother, bandwidth_sensitivity, run_benchmark
-from engine.benchmark.matched import CONTROLS, FAMILY, LAB_MULTIPLIERS, PATHS, pair_on
+from engine.benchmark.contrasts import CONTROLS
+from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS, PATHS, pair_on
 from engine.benchmark.scores import HEADLINE
 from engine.benchmark.smoothing import variation
 from engine.binning import tertiles
