@@ -1,0 +1,43 @@
+"""The Bandwidth lab's two kinds of slider: one moves the curves while it is dragged, the others give exact numbers."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.dragging import drag_live_slider
+
+pytestmark = pytest.mark.xdist_group("browser")
+ADDRESS = "bandwidth?variant=Full-AR"
+
+
+def test_dragging_moves_the_curves_without_the_server(visit, idle):
+    page = visit(ADDRESS)
+    expect(page.locator(".slider-grip-rect").first).to_be_attached(timeout=60_000)
+    idle(page)
+    sent: list[str] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
+    page.on("request", lambda request: sent.append(request.url))
+    found = drag_live_slider(page, 2.0)
+    # Each stop that the mouse was seen at is painted; how many of the 25 it is seen at depends on the machine.
+    assert found.n_distinct >= min(8, found.n_moves // 2)
+    assert found.n_distinct > 3
+    assert sent == []
+    assert page.locator(".slider-label-group, .slider-labels").first.is_visible()
+
+
+def test_arrow_keys_change_the_surface_and_the_link_reproduces_it(visit, idle):
+    page = visit(f"{ADDRESS}&linked=false")
+    surface = "() => JSON.stringify([...document.querySelectorAll('.js-plotly-plot')].at(1).data[0].z)"
+    before = page.evaluate(surface)
+    slider = page.get_by_role("slider", name="Bandwidth on routing")
+    slider.focus()
+    for _ in range(4):
+        slider.press("ArrowRight")
+    page.wait_for_timeout(500)
+    idle(page)
+    after = page.evaluate(surface)
+    assert after != before
+    assert "hr=2" in page.url
+    again = visit(page.url)
+    assert again.evaluate(surface) == after
