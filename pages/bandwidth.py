@@ -19,10 +19,6 @@ SCORES = {
     "clip_low": "Raised to the floor", "clip_high": "Lowered to the ceiling",
 }  # fmt: skip
 FORMATS = {"ece": "%.4f", "worst_tertile_ece": "%.4f", "nll": "%.4f", "clip_low": "percent", "clip_high": "percent"}
-LEADS = {
-    "metric": "Metric", "lead": "Largest lead", "place": "Where", "spread": "Spread over seeds",
-    "left_out": "On the seed left out", "left_spread": "Its spread",
-}  # fmt: skip
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
@@ -59,9 +55,13 @@ def live(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None)
     page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
     page.caption(
         "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines break where "
-        "they rest on less than one sample. Below: scores on the evaluated half. CV-NLL and the oracle choose among "
-        "0.25, 0.5, 1, 2 and 4; the oracle looks at the evaluated half, so it is a ceiling, not a method."
+        "they rest on less than one sample."
     )
+    if curves is not None:
+        page.caption(
+            "Below: scores on the evaluated half. CV-NLL and the oracle choose among 0.25, 0.5, 1, 2 and 4; the oracle "
+            "looks at the evaluated half, so it is a ceiling, not a method."
+        )
 
 
 @st.fragment
@@ -124,7 +124,7 @@ if curves is not None:
 if verdict is not None and verdict.settings:
     page.heading("The largest leads over both controls")
     table = results.leads(verdict)
-    names = {name: LEADS[name] for name in table}
+    names = {name: results.LEADS[name] for name in table}
     page.table(table, "leads", names=names, formats={name: "%.4f" for name in names if name not in ("metric", "place")})
 page.how(r"""
 AR-CondCal smooths correctness over confidence and a routing feature,

@@ -22,6 +22,10 @@ from engine.verdict_bandwidth import BandwidthVerdict
 
 FIXED = {"0.5× Scott": 0.5, "Scott": 1.0, "2× Scott": 2.0}
 CHOSEN = {"cv_nll": "CV-NLL", "oracle_ece": "oracle"}
+LEADS = {
+    "metric": "Metric", "lead": "Largest lead", "place": "Where", "spread": "Spread over seeds",
+    "left_out": "On the seed left out", "left_spread": "Its spread",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ METHOD_LABELS = {
     "nw_conf": "control: confidence",
     "nw_conf_entropy": "control: confidence + entropy",
 }
-METHOD_DASHES = {"nw_conf_routing": "solid", "nw_conf": "dash", "nw_conf_entropy": "dot"}
+METHOD_DASHES = {"nw_conf_routing": "solid", "nw_conf": "dashdot", "nw_conf_entropy": "longdash"}
 METHOD_SYMBOLS = {"nw_conf_routing": "circle", "nw_conf": "square", "nw_conf_entropy": "diamond"}
 MARK_LABELS = {"scott": "Scott", "cv_nll": "CV-NLL", "oracle_ece": "oracle"}
 

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.dragging import drag_live_slider
+from tests.browser.test_pages_in_chromium import CUT_TEXT
 
 pytestmark = pytest.mark.xdist_group("browser")
 ADDRESS = "bandwidth?variant=Full-AR"
@@ -24,6 +25,14 @@ def test_dragging_moves_the_curves_without_the_server(visit, idle):
     assert found.n_distinct > 3
     assert sent == []
     assert page.locator(".slider-label-group, .slider-labels").first.is_visible()
+
+
+def test_no_text_is_cut_with_every_row_drawn(visit):
+    """The walk over all pages opens a run without logits first; here all rows of the live figure are drawn."""
+    page = visit(ADDRESS, width=390)
+    page.wait_for_timeout(400)
+    assert page.evaluate(CUT_TEXT) == []
+    assert page.evaluate("() => document.querySelectorAll('.js-plotly-plot')[0]._fullLayout.yaxis5.title.text") != ""
 
 
 def test_arrow_keys_change_the_surface_and_the_link_reproduces_it(visit, idle):
