@@ -11,6 +11,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 
 import streamlit as st  # noqa: E402
 
+from app.collector import spare_modules  # noqa: E402
 from app.components.page import draw_sidebar  # noqa: E402
 from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
@@ -35,3 +36,4 @@ try:
 except Exception:  # Streamlit shows its type and logs its trace; the reference leads from the one to the other
     st.error(f"Something went wrong. The server's log has it under {reference}.")
     raise
+spare_modules()  # those that the page has just imported too

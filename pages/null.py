@@ -34,8 +34,9 @@ def draw_null() -> None:
             help="The exact method needs none.",
         )  # fmt: skip
     test = results.permutation(view, statistic=statistic, method=method, n_permutations=permutations)
+    figure = plots.null_distribution(test, page.theme)
     with main:
-        page.figure(plots.null_distribution(test, page.theme), "null", alt="Null distribution with the observed value")
+        page.figure(figure, "null", alt="Null distribution with the observed value")
 
 
 draw_null()

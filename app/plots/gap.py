@@ -41,31 +41,34 @@ def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = Fa
     shared = centres[gap.shared]
     lower = np.minimum(test.band.accuracy_low[:, 0], test.band.accuracy_high[:, 0])
     upper = np.maximum(test.band.accuracy_low[:, 2], test.band.accuracy_high[:, 2])
-    fig.add_trace(
+    # Lists, not arrays: this figure sits behind a slider, and Plotly is slow to tell what kind of array it was given.
+    traces = [
         go.Scatter(
-            x=np.concatenate([shared, shared[::-1]]), y=np.concatenate([upper, lower[::-1]]), fill="toself",
+            x=[*shared, *shared[::-1]], y=[*upper, *lower[::-1]], fill="toself",
             fillcolor=theme.band, mode="lines", line={"width": 0}, hoverinfo="skip", name="95 % of permutations",
         )
-    )  # fmt: skip
+    ]  # fmt: skip
     for name in ("low", "mid", "high") if show_mid else ("low", "high"):
-        count = bins[f"n_{name}"]
+        count = bins[f"n_{name}"].to_numpy()
         filled = count > 0
-        fig.add_trace(
+        counted = bins["shared"].to_numpy()[filled]
+        traces.append(
             go.Scatter(
-                x=centres[filled], y=bins.loc[filled, f"accuracy_{name}"], mode="lines+markers", name=f"{name} tertile",
+                x=centres[filled].tolist(), y=bins[f"accuracy_{name}"].to_numpy()[filled].tolist(),
+                mode="lines+markers", name=f"{name} tertile",
                 line={"color": TERTILE_COLOURS[name], "dash": TERTILE_DASHES[name], "width": 2.5},
                 marker={
                     "symbol": TERTILE_SYMBOLS[name],
-                    "size": np.where(bins.loc[filled, "shared"], 10, 6),
-                    "opacity": np.where(bins.loc[filled, "shared"], 1.0, 0.45),
+                    "size": np.where(counted, 10, 6).tolist(),
+                    "opacity": np.where(counted, 1.0, 0.45).tolist(),
                 },
-                customdata=count[filled],
+                customdata=count[filled].tolist(),
                 hovertemplate=f"{name} tertile<br>accuracy %{{y:.3f}}<br>%{{customdata}} samples<extra></extra>",
             )
         )  # fmt: skip
+    fig.add_traces(traces)
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
-    fig.update_xaxes(range=[0, 1.02])
-    fig.update_yaxes(range=[0, 1.04])
+    fig.layout.xaxis.range, fig.layout.yaxis.range = [0, 1.02], [0, 1.04]
     return fig
 
 

@@ -68,8 +68,9 @@ def figure(theme: Theme, *, title: str, x: str, y: str, height: int = 440) -> go
         "title_standoff": 10,
         "automargin": True,
     }
-    layout = go.Layout(
-        title={
+    layout = {
+        "template": "none",  # Plotly's own is nine tenths of what a small figure sends, and all of it is set here
+        "title": {
             "text": title,
             "x": 0,
             "xanchor": "left",
@@ -78,17 +79,17 @@ def figure(theme: Theme, *, title: str, x: str, y: str, height: int = 440) -> go
             "yanchor": "top",
             "font": {"size": theme.font_size + 2, "color": theme.text},
         },
-        xaxis={**axis, "title": x},
-        yaxis={**axis, "title": y},
-        height=round(height * (1.25 if theme.large else 1)),
-        font={"size": theme.font_size, "color": theme.text, "family": "Source Sans, Source Sans Pro, sans-serif"},
-        paper_bgcolor="rgba(0,0,0,0)",  # whatever it stands on, the page or an exported file, shows through
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 64, "r": 24, "t": 48, "b": 92},
-        hoverlabel={"font": {"size": theme.font_size}},
-        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0.01, "x": 0},
-        bargap=0.08,
-    )
+        "xaxis": {**axis, "title": x},
+        "yaxis": {**axis, "title": y},
+        "height": round(height * (1.25 if theme.large else 1)),
+        "font": {"size": theme.font_size, "color": theme.text, "family": "Source Sans, Source Sans Pro, sans-serif"},
+        "paper_bgcolor": "rgba(0,0,0,0)",  # whatever it stands on, the page or an exported file, shows through
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 64, "r": 24, "t": 48, "b": 92},
+        "hoverlabel": {"font": {"size": theme.font_size}},
+        "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0.01, "x": 0},
+        "bargap": 0.08,
+    }
     return go.Figure(layout=layout)  # much quicker than updating the layout of an empty figure
 
 

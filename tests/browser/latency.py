@@ -1,37 +1,73 @@
-"""How long from an arrow key to a painted figure, beside a bare Streamlit page with one slider and one small figure.
+"""How long a viewer waits: from an arrow key to a painted figure, and from a click in the navigation to a painted page.
 
-Not a test: a measurement for a quiet machine, run by `make latency`. Prints medians and their ratio.
+Not a test: a measurement for a quiet machine, run by `make latency`. Sliders are compared with a bare Streamlit page of
+one slider and one small figure, pressed in turn with them, so that a busy moment hits both.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-PRESSES = 12
+sys.path.insert(0, str(ROOT))
+
+from app.registry import PAGES, page_for  # noqa: E402
+
+PRESSES, ROUNDS = 14, 3
+SWITCH_LIMIT = 1.0  # seconds
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A slider that redraws the first figure of a page, and how many bare pages that may take."""
+
+    page: str
+    label: str
+    limit: float
+    query: str = ""
+
+
+SLIDERS = (
+    Slider("controls", "Planted gap", 2.0),
+    Slider("null", "Permutations", 2.0, "method=simulated+counts"),
+)
 BARE = """
 import plotly.graph_objects as go
 import streamlit as st
 
-value = st.slider("Planted gap", 0.0, 0.3, 0.1, 0.01)
+value = st.slider("Value", 0.0, 0.3, 0.1, 0.01)
 st.plotly_chart(go.Figure(go.Scatter(x=[0, 1, 2], y=[0, value, 1])), key="figure")
 """
 # Resolves with the time of the first frame after the first figure was redrawn.
 NEXT_PAINT = """() => new Promise(resolve => {
-    const figure = document.querySelector('.js-plotly-plot');
-    const drawn = JSON.stringify(figure.data.map(t => t.y));
+    const drawn = JSON.stringify(document.querySelector('.js-plotly-plot').data.map(t => [t.x, t.y]));
     const look = () => {
         const now = document.querySelector('.js-plotly-plot');
-        if (now && now.data && JSON.stringify(now.data.map(t => t.y)) !== drawn)
+        if (now && now.data && JSON.stringify(now.data.map(t => [t.x, t.y])) !== drawn)
+            requestAnimationFrame(() => resolve(performance.now()));
+        else setTimeout(look, 5);
+    };
+    look();
+})"""
+# Resolves with the time of the first frame in which the page of this title shows a figure that has been drawn.
+PAGE_PAINTED = """title => new Promise(resolve => {
+    const look = () => {
+        const heading = document.querySelector('h1');
+        const figure = document.querySelector('.js-plotly-plot .main-svg');
+        if (heading && heading.textContent.includes(title) && figure && !figure.closest('[data-stale="true"]'))
             requestAnimationFrame(() => resolve(performance.now()));
         else setTimeout(look, 5);
     };
@@ -39,73 +75,121 @@ NEXT_PAINT = """() => new Promise(resolve => {
 })"""
 
 
-def serve(script: Path, port: int, cache: Path) -> subprocess.Popen[bytes]:
+@contextmanager
+def serve(script: Path, cache: Path) -> Iterator[str]:
+    """The address at which a script is served."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
     process = subprocess.Popen(
-        [*command, "--server.headless", "true"],
+        [*command, "--server.address", "127.0.0.1", "--server.headless", "true"],
         cwd=ROOT,
         env=os.environ | {"ROUTECAL_CACHE": str(cache)},
         stdout=subprocess.DEVNULL,
     )
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1)
-        except OSError:
-            time.sleep(0.2)
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1)
+                break
+            except OSError:
+                time.sleep(0.2)
         else:
-            return process
-    raise SystemExit(f"{script} did not start")
+            raise SystemExit(f"{script.name} did not start")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
 
 
-def median_latency(page: Page, slider: str) -> float:
-    """Median milliseconds from key press to the first frame with the new figure."""
-    times = []
-    control = page.get_by_role("slider", name=slider)
-    control.focus()
-    for press in range(PRESSES + 2):
-        start = page.evaluate("() => performance.now()")
-        waiting = page.evaluate_handle(f"() => ({{ painted: ({NEXT_PAINT})() }})")
-        control.press("ArrowRight" if press % 2 else "ArrowLeft")
-        painted = page.evaluate("async handle => await handle.painted", waiting)
-        if press >= 2:  # the first two warm caches up
-            times.append(painted - start)
-        page.wait_for_timeout(250)
-    return statistics.median(times)
-
-
-def measure(browser: Browser, address: str, slider: str) -> float:
+def open_with_slider(browser: Browser, address: str, label: str) -> Page:
+    """A window at rest with its slider in focus."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(address)
-    page.get_by_role("slider", name=slider).wait_for(timeout=60_000)
-    page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
-    page.wait_for_timeout(3000)
-    latency = median_latency(page, slider)
-    page.close()
-    return latency
+    page.get_by_role("slider", name=label).wait_for(timeout=120_000)
+    page.wait_for_selector(".js-plotly-plot .main-svg", timeout=120_000)
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=120_000)
+    page.get_by_role("slider", name=label).focus()
+    return page
+
+
+def press(page: Page, key: str) -> float:
+    """Milliseconds from a key press to the first frame with the new figure."""
+    page.bring_to_front()
+    waiting = page.evaluate_handle(f"() => ({{ pressed: performance.now(), painted: ({NEXT_PAINT})() }})")
+    page.keyboard.press(key)
+    took = page.evaluate("async waiting => await waiting.painted - waiting.pressed", waiting)
+    page.wait_for_timeout(250)
+    return float(took)
+
+
+def measure_slider(browser: Browser, bare: str, app: str, slider: Slider) -> None:
+    """Press the bare page's slider and this one in turn; print both medians and their ratio."""
+    windows = {
+        "bare": open_with_slider(browser, bare, "Value"),
+        "page": open_with_slider(browser, f"{app}/{slider.page}?{slider.query}", slider.label),
+    }
+    times: dict[str, list[float]] = {"bare": [], "page": []}
+    for number in range(PRESSES + 2):
+        for name, window in windows.items():
+            took = press(window, "ArrowRight" if number % 2 else "ArrowLeft")
+            if number >= 2:  # the first two warm up
+                times[name].append(took)
+    for window in windows.values():
+        window.close()
+    floor, latency = (statistics.median(times[name]) for name in ("bare", "page"))
+    ratio = latency / floor
+    title = f"{page_for(slider.page).title}, {slider.label}"
+    print(
+        f"{title:<40} {latency:6.0f} ms   bare page {floor:5.0f} ms   {ratio:.2f} x"
+        f"   (promise {slider.limit:g} x{'' if ratio <= slider.limit else ', MISSED'})",
+        flush=True,
+    )
+
+
+def measure_switches(browser: Browser, app: str) -> None:
+    """Click through the navigation; the first round warms up, the others are timed."""
+    window = browser.new_page(viewport={"width": 1280, "height": 900})
+    window.goto(app)
+    links = window.get_by_test_id("stSidebarNav")
+    times: dict[str, list[float]] = {entry.name: [] for entry in PAGES}
+    for number in range(ROUNDS + 1):
+        for entry in (*PAGES[1:], PAGES[0]):
+            link = links.get_by_role("link", name=entry.title, exact=True)
+            link.wait_for(timeout=120_000)
+            asked = "title => ({ clicked: performance.now(), painted: (" + PAGE_PAINTED + ")(title) })"
+            waiting = window.evaluate_handle(asked, entry.question)
+            link.click()
+            took = window.evaluate("async waiting => await waiting.painted - waiting.clicked", waiting)
+            window.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=120_000)
+            window.wait_for_timeout(300)
+            if number:
+                times[entry.name].append(took / 1000)
+    window.close()
+    for entry in PAGES:
+        seconds = statistics.median(times[entry.name])
+        verdict = "" if seconds < SWITCH_LIMIT else ", MISSED"
+        print(f"{'to ' + entry.title:<40} {seconds:6.2f} s   (promise below {SWITCH_LIMIT:g} s{verdict})", flush=True)
 
 
 def main(cache: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        bare = Path(folder) / "bare.py"
-        bare.write_text(BARE)
-        servers = [serve(bare, 8771, cache), serve(ROOT / "app/main.py", 8772, cache)]
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(
-                    executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-                )
-                floor = measure(browser, "http://127.0.0.1:8771", "Planted gap")
-                print(f"bare page          {floor:6.0f} ms")
-                for name, slider, query in (
-                    ("controls", "Planted gap", ""),
-                    ("null", "Permutations", "?method=simulated+counts"),
-                ):
-                    latency = measure(browser, f"http://127.0.0.1:8772/{name}{query}", slider)
-                    print(f"{name:<18} {latency:6.0f} ms  {latency / floor:.2f} x the bare page")
-                browser.close()
-        finally:
-            for server in servers:
-                server.terminate()
+        script = Path(folder) / "bare.py"
+        script.write_text(BARE)
+        with (
+            serve(script, cache) as bare,
+            serve(ROOT / "app/main.py", cache) as app,
+            sync_playwright() as playwright,
+        ):
+            browser = playwright.chromium.launch(
+                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+            )
+            print("Slider to painted figure")
+            for slider in SLIDERS:
+                measure_slider(browser, bare, app, slider)
+            print("Warm page switch to painted figure")
+            measure_switches(browser, app)
+            browser.close()
 
 
 if __name__ == "__main__":
