@@ -1,31 +1,19 @@
 """Where is this run over- or under-confident?"""
 
-import pandas as pd
 import streamlit as st
 
+from app import columns
+from app.components.multiples import small_multiples
 from app.components.page import Page, open_page
 from app.loaders import results_browse as results
 from app.plots import reliability as plots
-from app.selection import run_label
 from engine.calibrators import CALIBRATORS
-from engine.errors import InvalidInput, MissingData
 from engine.verdict_browse import reliability_sentence
 
 BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mass"}
 SCOPES = {"cells": "every other cell, one run each", "cell": "this cell, other seeds and ensembles"}
 DEFAULT_METHODS = ["none", "ts", "isotonic"]
-PER_ROW, MOST_RUNS = 3, 12
-
-
-def small_multiples(page: Page, panels: list[tuple[str, results.Diagram]], key: str) -> None:
-    """Diagrams side by side, three to a row; columns of a narrow window stack by themselves."""
-    for start in range(0, len(panels), PER_ROW):
-        row = panels[start : start + PER_ROW]
-        for offset, (column, (name, shown)) in enumerate(zip(st.columns(PER_ROW), row, strict=False)):
-            title = f"{name}: ECE {shown.summary.ece:.3f}"
-            with column:
-                figure = plots.diagram(shown.table, page.theme, title=title, height=300, small=True)
-                page.figure(figure, f"{key}-{start + offset}", alt=f"Reliability diagram. {title}")
+MOST_RUNS = 12
 
 
 def calibrators(page: Page) -> None:
@@ -35,19 +23,14 @@ def calibrators(page: Page) -> None:
         "Calibrators", list(CALIBRATORS), DEFAULT_METHODS, format_func=lambda name: CALIBRATORS[name].label,
         key="methods", bind="query-params",
     )  # fmt: skip
-    shown, problems = [], []
-    for method in methods:
-        try:
-            shown.append(results.calibrated(page.view, method))
-        except (MissingData, InvalidInput) as error:
-            problems.append(str(error))
+    shown, problems = results.calibrated_by(page.view, methods)
     if shown:
         page.caption(
             f"Population: benchmark. Fitted on {shown[0].n_calibration:,} samples of the run, shown on the other "
             f"{shown[0].n_evaluation:,}; the slice does not apply."
         )
         small_multiples(page, [(found.label, found.diagram) for found in shown], "calibrator")
-    for note in dict.fromkeys(problems):
+    for note in problems:
         page.text(f"Not shown: {note}.")
     for found in shown:
         if found.note:
@@ -59,11 +42,7 @@ def run_grid(page: Page) -> None:
     page.heading("Other runs under the same settings")
     scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="grid", bind="query-params")
     ids = results.grid_runs(page.view, scope)
-    found = [(run_id, results.diagram(results.of_run(page.view, run_id))) for run_id in ids[:MOST_RUNS]]
-    rows = page.view.runs
-    # Imported runs have no cell to be told apart by, only their ids.
-    names = {run_id: run_id if pd.isna(rows.loc[run_id, "seed"]) else run_label(rows.loc[run_id]) for run_id in ids}
-    panels = [(names[run_id], shown) for run_id, shown in found if shown is not None]
+    panels = results.named_diagrams(page.view, ids[:MOST_RUNS])
     if not panels:
         page.text("This cache holds no such run with samples in this slice.")
     if len(ids) > MOST_RUNS:
@@ -106,35 +85,14 @@ def classes(page: Page) -> None:
     with right:
         shown = results.class_diagram(page.view, int(label))
         whole = bool(page.view.row["has_logits"])
-        figure = plots.diagram(
-            shown.table, page.theme, title=f"Class {label}: ECE {shown.summary.ece:.3f}", height=420,
-            x=f"probability given to class {label}" if whole else f"confidence in class {label}",
-            y=f"share that is class {label}",
-        )  # fmt: skip
+        figure = plots.class_diagram(shown.table, shown.summary.ece, label, page.theme, whole=whole)
         page.figure(figure, "class", alt=f"Reliability diagram of class {label}")
         page.caption(
             f"All samples, by the probability given to class {label}."
             if whole
             else f"Samples predicted as class {label}; other probabilities are not stored with this run."
         )
-    names = {
-        "predicted": "Predicted class", "count": "Samples", "accuracy": "Accuracy", "mean_confidence": "Confidence",
-        "gap": "Difference", "gap_low": "95 % low", "gap_high": "95 % high", "ece": "ECE",
-    }  # fmt: skip
-    page.table(table, "by-class", names=names, formats=dict.fromkeys(list(names)[2:], "%.3f"))
-
-
-def bins_table(page: Page, table: pd.DataFrame) -> None:
-    """The bins of the main diagram."""
-    page.heading("The bins")
-    names = {
-        "bin": "Bin", "lower": "From", "upper": "To", "count": "Samples", "mean_confidence": "Mean confidence",
-        "accuracy": "Accuracy", "accuracy_low": "95 % low", "accuracy_high": "95 % high",
-        "gap": "Difference",
-    }  # fmt: skip
-    page.table(
-        table, "bins", names=names, formats=dict.fromkeys([n for n in names if n not in ("bin", "count")], "%.3f")
-    )
+    page.table(table, "by-class", names=columns.CLASSES, formats=columns.decimals(columns.CLASSES))
 
 
 page = open_page("reliability")
@@ -166,7 +124,8 @@ calibrators(page)
 tertiles(page)
 run_grid(page)
 classes(page)
-bins_table(page, main.table)
+page.heading("The bins")
+page.table(main.table, "bins", names=columns.BINS, formats=columns.decimals(columns.BINS))
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always

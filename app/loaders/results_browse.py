@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -9,13 +10,13 @@ import streamlit as st
 
 from app.findings import Diagram, depth_of, diagram_of
 from app.loaders.cache import load_run, run_table
-from app.selection import Selection
+from app.selection import Selection, run_label
 from app.view import View
 from engine.benchmark import run_benchmark
 from engine.binning import Matching
 from engine.calibrators import CALIBRATORS
 from engine.calibrators.base import FEATURE
-from engine.errors import MissingData
+from engine.errors import InvalidInput, MissingData
 from engine.features import FEATURES, available_features, feature
 from engine.mechanism import (
     DepthProfile,
@@ -94,6 +95,17 @@ def calibrated(view: View, method: str) -> Calibrated:
     return _calibrated(selection.fingerprint, selection.run_id, method, name, selection.protocol.n_bins, view)
 
 
+def calibrated_by(view: View, methods: Sequence[str]) -> tuple[list[Calibrated], list[str]]:
+    """Those of the calibrators that this run can bear, and why it cannot bear the others."""
+    fitted, problems = [], []
+    for method in methods:
+        try:
+            fitted.append(calibrated(view, method))
+        except (MissingData, InvalidInput) as error:
+            problems.append(str(error))
+    return fitted, list(dict.fromkeys(problems))
+
+
 def grid_runs(view: View, scope: str) -> list[str]:
     """Other runs to set beside this one: those of its own cell, or one single model of every other cell."""
     runs, own = view.runs, view.row
@@ -108,6 +120,16 @@ def grid_runs(view: View, scope: str) -> list[str]:
     # Imported runs all carry the same placeholder cell, so each counts for itself.
     firsts = ordered[ordered["seed"].isna() | ~ordered.duplicated("cell")]
     return firsts.sort_values(["dataset", "backbone", "variant"], kind="stable").index.tolist()
+
+
+def named_diagrams(view: View, run_ids: Sequence[str]) -> list[tuple[str, Diagram]]:
+    """The diagrams of other runs that have samples in the slice, under the names that tell them apart."""
+    found = []
+    for run_id in run_ids:
+        shown, row = diagram(of_run(view, run_id)), view.runs.loc[run_id]
+        if shown is not None:  # imported runs have no cell to be told apart by, only their ids
+            found.append((run_id if pd.isna(row["seed"]) else run_label(row), shown))
+    return found
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -16,9 +16,7 @@ def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
     """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the audited not."""
     found = power.detectable
     texts = [
-        f"{'the audited test' if test == 'audited' else 'the paper test'} from {found[test]:.2f}"
-        for test in ("audited", "paper")
-        if found.get(test) is not None
+        f"{TESTS[test].label} from {found[test]:.2f}" for test in ("audited", "paper") if found.get(test) is not None
     ]
     title = f"A gap is found four times in five by {', '.join(texts)}" if texts else "No gap tried is found reliably"
     fig = figure(theme, title=title, x="planted gap in accuracy", y="share of worlds rejected", height=420)
@@ -102,4 +100,5 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
         annotation_position="top right",
     )
     fig.update_xaxes(tickformat=".0%", range=[0, max(0.2, float(table["rate_high"].max()) * 1.08)])
+    fig.update_yaxes(range=[-0.6, len(table) + 0.1])  # room above the first test for the name of the line
     return fig

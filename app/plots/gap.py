@@ -83,13 +83,15 @@ def support_bars(gap: GapResult, theme: Theme) -> go.Figure:
         height=340,
     )
     for name in ("low", "high"):
+        pattern = {"shape": "/" if name == "high" else "", "fgcolor": theme.paper, "size": 6}
+        solid = {"color": TERTILE_COLOURS[name], "pattern": pattern}
+        colours = [translucent(TERTILE_COLOURS[name], 1.0 if s else 0.3) for s in bins["shared"]]
+        # The legend takes the look of the first bar, which may be pale: an empty bar stands in for it.
+        fig.add_trace(go.Bar(x=[None], y=[None], name=f"{name} tertile", legendgroup=name, marker=solid))
         fig.add_trace(
             go.Bar(
-                x=_centres(gap.n_bins), y=bins[f"n_{name}"], name=f"{name} tertile",
-                marker={
-                    "color": [translucent(TERTILE_COLOURS[name], 1.0 if s else 0.3) for s in bins["shared"]],
-                    "pattern": {"shape": "/" if name == "high" else "", "fgcolor": theme.paper, "size": 6},
-                },
+                x=_centres(gap.n_bins), y=bins[f"n_{name}"], name=f"{name} tertile", legendgroup=name, showlegend=False,
+                offsetgroup=name, marker={**solid, "color": colours},
                 hovertemplate=f"{name} tertile: %{{y}} samples<extra></extra>",
             )
         )  # fmt: skip
@@ -135,6 +137,6 @@ def gap_intervals(rows: list[dict[str, object]], theme: Theme) -> go.Figure:
                 hovertemplate=f"%{{y}}: %{{x:.4f}} [{row['low']:.4f}, {row['high']:.4f}]<extra></extra>",
             )
         )  # fmt: skip
-    fig.update_xaxes(rangemode="tozero")
+    fig.update_xaxes(range=[0, 1.05 * max(max(row["high"], row["value"]) for row in rows) or 1])
     fig.update_yaxes(range=[-0.6, len(rows) - 0.4])
     return fig

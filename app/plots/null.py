@@ -42,7 +42,8 @@ def null_distribution(test: PermutationResult, theme: Theme) -> go.Figure:
     )  # fmt: skip
     observed(fig, theme, test.observed, f"observed {test.observed:.3f}")
     fig.update_layout(bargap=0)
-    fig.update_yaxes(tickformat=".0%")
+    # Room above the bars for the number on the line.
+    fig.update_yaxes(tickformat=".0%", range=[0, 1.15 * float(np.diff(at_edges).max())])
     return fig
 
 

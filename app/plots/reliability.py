@@ -103,6 +103,18 @@ def diagram(
     return fig
 
 
+def class_diagram(table: pd.DataFrame, ece: float, label: object, theme: Theme, *, whole: bool) -> go.Figure:
+    """One class on its own; whole : all samples by the probability given to it, not only those predicted as it."""
+    return diagram(
+        table,
+        theme,
+        title=f"Class {label}: ECE {ece:.3f}",
+        height=420,
+        x=f"probability given to class {label}" if whole else f"confidence in class {label}",
+        y=f"share that is class {label}",
+    )
+
+
 def tertile_map(found: ReliabilityMap, label: str, theme: Theme) -> go.Figure:
     """Accuracy minus confidence by confidence bin (rows) and tertile (columns), counts written in; thin cells blank."""
     largest = found.largest
