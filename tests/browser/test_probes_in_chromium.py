@@ -1,0 +1,28 @@
+"""The trap of the probe audit in front of a room: a clicker adds the controls, and the address keeps the place."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+QUICK = "backbone=toy&variant=Full-AR&width=4&epochs=25&inits=2"
+
+
+def test_a_clicker_walks_out_of_the_trap(visit, idle):
+    page = visit(f"probes?{QUICK}&present=1&trap=true")
+    expect(page.get_by_text("at first sight")).to_be_visible()
+    expect(page.get_by_text("at the same capacity")).not_to_be_visible()
+    page.keyboard.press("PageDown")
+    expect(page.get_by_text("at the same capacity")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("networks do as well with shuffled routing")).not_to_be_visible()
+    idle(page)
+    assert "step=2" in page.url
+    again = visit(page.url)
+    expect(again.get_by_text("at the same capacity")).to_be_visible()
+    expect(again.get_by_text("networks do as well with shuffled routing")).not_to_be_visible()
+    page.keyboard.press("PageDown")
+    expect(page.get_by_text("networks do as well with shuffled routing")).to_be_visible(timeout=30_000)
+    page.keyboard.press("PageUp")
+    expect(page.get_by_text("networks do as well with shuffled routing")).not_to_be_visible(timeout=30_000)
