@@ -14,7 +14,7 @@ from engine.claims import OUTCOMES, ClaimResult
 _FAMILY = {
     "AR-CondCal": "nw_conf_routing", "NW (Conf + Routing): AR-CondCal": "nw_conf_routing", "Conf-only": "nw_conf",
     "NW (Conf only)": "nw_conf", "Conf + PredEntropy": "nw_conf_entropy", "NW (Conf + Pred. Ent.)": "nw_conf_entropy",
-    "Confidence only": "nw_conf", "Predictive entropy": "nw_conf_entropy",
+    "Confidence only": "nw_conf", "Predictive entropy": "nw_conf_entropy", "Depth-variance r_std": "nw_conf_routing",
 }  # fmt: skip
 _SYMBOLS = {"nw_conf_routing": "diamond", "nw_conf": "square", "nw_conf_entropy": "triangle-up"}
 _RAW = ("No calibration", "Raw (no calibration)")

@@ -316,6 +316,30 @@ def clean_probe(clean: Tables) -> Probe:
     return Probe(clean)
 
 
+@pytest.mark.parametrize(("scale", "found_of_1169"), [(0.1, 1091), (10.0, 742)])
+def test_a_slipped_decimal_point_in_any_one_cell(clean_probe: Probe, scale: float, found_of_1169: int):
+    """Each cell that some claim reads, changed by itself. What a claim only ranks may grow or shrink unnoticed."""
+    readers: dict[tuple[str, str, str], list[Claim]] = {}
+    clean_probe.instead.clear()
+    for claim in CLAIMS:
+        clean_probe.read.clear()
+        differs(claim, clean_probe)
+        for key in dict.fromkeys(clean_probe.read):
+            readers.setdefault(key, []).append(claim)
+    planted = found = 0
+    for key, claims in readers.items():
+        clean_probe.instead.clear()
+        cell = clean_probe.cell(*key)
+        if math.isnan(cell.value) or cell.value == 0:
+            continue
+        clean_probe.instead = {key: replace(cell, value=cell.value * scale)}
+        planted += 1
+        found += any(differs(claim, clean_probe) for claim in claims)
+    clean_probe.instead.clear()
+    assert planted == 1169
+    assert found >= found_of_1169
+
+
 @pytest.mark.parametrize(
     ("key", "cells"),
     [
