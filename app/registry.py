@@ -37,6 +37,7 @@ PAGES: tuple[PageEntry, ...] = (
     PageEntry("controls", "Test", "Controls", "Would this test have found an effect, and does it cry wolf?"),
     PageEntry("bandwidth", "What-if", "Bandwidth lab", "Does any bandwidth make AR-CondCal work?"),
     PageEntry("features", "What-if", "Feature lab", "Is there a better routing scalar?"),
+    PageEntry("calibrators", "What-if", "Calibrators", "What do the calibrators buy?"),
     PageEntry("probes", "What-if", "Probe audit", "Is the MLP's uplift routing or capacity?"),
     PageEntry("paper", "Evidence", "Paper", "What did the paper publish, and does it add up?"),
 )

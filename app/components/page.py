@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from app.benchmark_view import BenchmarkView
 from app.cache_view import CacheView
 from app.components import sidebar
 from app.export import Item, page_html
@@ -24,6 +25,7 @@ from engine.store import Cache
 
 _CHOSEN = "routecal-chosen"
 _WRAPPED = 68  # pixels of a row of three lines
+_ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
 _VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
 
 
@@ -98,20 +100,25 @@ class Page:
         names: Mapping[str, str],
         formats: Mapping[str, str] | None = None,
         widths: Mapping[str, int] | None = None,
+        places: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """A table with the columns in `names`, in that order and under those names, to read, as CSV and as LaTeX.
 
         widths : of columns of long text, in pixels; rows are then high enough for such text to wrap.
+        places : of some columns, which rows come first (1) and second (2); their cells are shaded.
         """
         shown = frame[list(names)].rename(columns=dict(names))
         self._show("table", shown, f"table-{key}")
         columns = {
             names[name]: st.column_config.NumberColumn(format=pattern) for name, pattern in (formats or {}).items()
         } | {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
+        marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
+        styled = shown.style.apply(lambda column: marks.get(column.name, [""] * len(column))) if marks else shown
         st.dataframe(
-            shown,
+            styled,
             hide_index=True,
             width="stretch",
+            height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
             column_config=columns,
             row_height=_WRAPPED if widths else None,
             key=f"{key}-table",
@@ -192,10 +199,11 @@ def draw_sidebar() -> None:
     st.session_state[_CHOSEN] = _Chosen(cache, table, selection)
 
 
-def open_page(name: str, *, whole_cache: bool = False) -> Page:
+def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
     """Title and data of a page; an unreadable or empty cache ends the script with what to do about it.
 
     whole_cache : the page is about all runs, so the chosen run and slice do not apply to it.
+    benchmark : the page fits on one half of the run and judges on the other, so the slice does not apply to it.
     """
     st.title(page_for(name).question)
     chosen: _Chosen = st.session_state[_CHOSEN]
@@ -206,9 +214,10 @@ def open_page(name: str, *, whole_cache: bool = False) -> Page:
     if chosen.selection is None:
         st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
         st.stop()
-    view = (CacheView if whole_cache else View)(chosen.cache, chosen.runs, chosen.selection)
+    kind = CacheView if whole_cache else BenchmarkView if benchmark else View
+    view = kind(chosen.cache, chosen.runs, chosen.selection)
     page = Page(name, view, current_theme())
-    if not whole_cache and view.run.n_samples == 0:
+    if kind is View and view.run.n_samples == 0:
         page.caption(view.caption())
         st.info("No sample is in this slice. Widen it in the sidebar.")
         st.stop()

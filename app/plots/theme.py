@@ -46,6 +46,12 @@ class Theme:
         """The null band: light grey on white, dark grey on black."""
         return "rgba(200,200,200,0.22)" if self.dark else "rgba(120,120,120,0.18)"
 
+    def place(self, place: int) -> str:
+        """CSS of the cell of a table that comes first (1) or second (2) in its column; empty for the others."""
+        shade = "200,200,200" if self.dark else "120,120,120"
+        css = {1: f"background-color: rgba({shade},0.4); font-weight: bold", 2: f"background-color: rgba({shade},0.16)"}
+        return css.get(place, "")
+
     @property
     def font_size(self) -> int:
         return 20 if self.large else 14

@@ -26,6 +26,11 @@ def aggregate_seeds(scores: pd.DataFrame, runs: pd.DataFrame, by: Sequence[str] 
     return table.astype({"n": "int64"})
 
 
+def split_trials(splits: pd.DataFrame) -> pd.DataFrame:
+    """The tidy frame of `split_variance`, of one run or stacked, with a column `trial`: each split of each run."""
+    return splits.assign(trial=splits["run_id"] + "/" + splits["split"].astype(str))
+
+
 def ranks(scores: pd.DataFrame, trial: str, metric: str = "ece") -> pd.DataFrame:
     """Rank of each method in each trial (splits, runs) of a tidy frame, 1 the best; equal values share the better rank.
 

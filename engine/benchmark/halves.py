@@ -44,22 +44,28 @@ def feature_name(name: str | CustomFeature) -> str:
     return name.name if isinstance(name, CustomFeature) else name
 
 
-def halve(run: RunData, rho: str | CustomFeature = TERTILE_FEATURE, seed: int = SPLIT_SEED) -> Halves:
-    """Split a run for fitting and judging; raises `MissingData` for a run without logits or labels."""
-    keep_blas_to_one_thread()
+def check_run(run: RunData) -> tuple[FloatArray, IntArray]:
+    """Logits and labels; raises `MissingData` or `InvalidInput` for a run that cannot be fitted and judged on."""
     if run.logits is None:
         raise MissingData("logits", "the calibration benchmark", "build or import the run with logits")
     if run.labels is None:
         raise MissingData("labels", "the calibration benchmark", "build or import the run with labels")
     if run.n_samples < MIN_SAMPLES:
         raise InvalidInput("run", f"at least {MIN_SAMPLES} samples to fit and judge on", f"{run.n_samples}")
+    return run.logits, run.labels
+
+
+def halve(run: RunData, rho: str | CustomFeature = TERTILE_FEATURE, seed: int = SPLIT_SEED) -> Halves:
+    """Split a run for fitting and judging; raises `MissingData` for a run without logits or labels."""
+    keep_blas_to_one_thread()
+    logits, labels = check_run(run)
     calibration, evaluation = split(run.n_samples, seed)
     values, note = _feature_or_note(run, rho)
     tertile_feature: str | None = TERTILE_FEATURE
     tertile_values, _ = _feature_or_note(run, TERTILE_FEATURE)
     if tertile_values is None:
         tertile_values, tertile_feature = values, None if values is None else feature_name(rho)
-    samples = Samples.checked(run.logits, run.labels, values)
+    samples = Samples.checked(logits, labels, values)
     return Halves(
         pick(samples, calibration),
         pick(samples, evaluation),

@@ -97,3 +97,13 @@ def split_variance(
         rows += [(run.run_id, seed + position, *score) for score in scored]
     report(1.0, "done")
     return pd.DataFrame(rows, columns=["run_id", "split", "method", "metric", "value"])
+
+
+def size_curves(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Mean and standard deviation (ddof 0) of a metric over the draws, and runs, of `calibration_size_sensitivity`.
+
+    Columns: method, size, mean, std, n.
+    """
+    kept = frame[frame["metric"] == validation.choice("metric", metric, HEADLINE)].dropna(subset=["value"])
+    grouped = kept.groupby(["method", "size"], sort=False)["value"]
+    return grouped.agg(mean="mean", std=lambda values: values.std(ddof=0), n="count").reset_index()

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from engine import latex
-from engine.benchmark.aggregate import rank_one_counts
+from engine.benchmark.aggregate import rank_one_counts, split_trials
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.scores import METRICS
+from engine.benchmark.sensitivity import size_curves
 from engine.benchmark.tables.parts import Material, Table, cells_of, is_vit, split_cells
 from engine.calibrators import CALIBRATORS
 from engine.features import FEATURES
@@ -102,26 +103,23 @@ def vit_ablation_table(material: Material) -> Table:
 
 def size_table(material: Material) -> Table:
     """fig:calsize: ECE by the number of calibration samples, mean ± std over draws and runs."""
-    ece = material.sizes[material.sizes["metric"] == "ece"]
-    pooled = ece.groupby(["method", "size"], sort=False)["value"].agg(
-        mean="mean", std=lambda values: values.std(ddof=0), n="count"
-    )
-    sizes = sorted(ece["size"].unique())
+    curves = size_curves(material.sizes, "ece")
+    pooled = curves.set_index(["method", "size"])
+    sizes = sorted(curves["size"].unique())
     caption = "ECE by the number of calibration samples: mean ± std over random subsets and runs."
     rows = []
-    for method in dict.fromkeys(ece["method"]):
+    for method in dict.fromkeys(curves["method"]):
         found = [pooled.loc[(method, size)] if (method, size) in pooled.index else None for size in sizes]
         cells = [latex.MISSING if f is None else latex.plus_minus(float(f["mean"]), float(f["std"]), 4) for f in found]
         rows.append((latex.escape(CALIBRATORS[str(method)].label), *cells))
     header = ["Method", *(f"${size}$" for size in sizes)]
     text = latex.render(header, [latex.Block("", tuple(rows))], caption=caption, label="tab:calsize")
-    return Table("calsize", caption, pooled.reset_index(), text)
+    return Table("calsize", caption, curves, text)
 
 
 def split_table(material: Material) -> Table:
     """tab:ext-robustness-compressed, its row on split variance: who has the least ECE on how many random splits."""
-    trials = material.splits.assign(trial=material.splits["run_id"] + "/" + material.splits["split"].astype(str))
-    counts = rank_one_counts(trials, "trial")
+    counts = rank_one_counts(split_trials(material.splits), "trial")
     caption = "Random calibration splits: how often each method has the least ECE, its mean rank and its ECE."
     rows = tuple(
         (

@@ -1,0 +1,62 @@
+"""Parts of the Calibrators page that a control of their own redraws."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from app.components import calibrator_tables as tables
+from app.components.page import Page
+from app.loaders import results_calibrators as results
+from app.plots import calibrators as plots
+from app.plots.reliability import diagram, diagram_title
+from engine.benchmark import HEADLINE, METRICS, BenchmarkResult, rank_one_counts, ranks, size_curves, split_trials
+from engine.benchmark.methods import REFERENCE
+from engine.calibrators import CALIBRATORS
+
+
+@st.fragment
+def before_and_after(page: Page, result: BenchmarkResult) -> None:
+    """Reliability of the chosen method beside no calibration, on the evaluated half."""
+    methods = [name for name in result.fitted if name != REFERENCE]
+    chosen = st.selectbox("Method", methods, format_func=tables.full_name, key="method", bind="query-params", width=360)
+    for column, (key, method) in zip(st.columns(2), (("before", REFERENCE), ("after", chosen)), strict=True):
+        with column:
+            shown = results.diagram(result, method)
+            title = f"{CALIBRATORS[method].label}: ECE {shown.summary.ece:.4f}. {diagram_title(shown.table)}"
+            figure = diagram(shown.table, page.theme, title=title, height=420)
+            page.figure(figure, f"reliability-{key}", alt=f"Reliability diagram. {title}")
+
+
+def _choose_metric(frame: pd.DataFrame, key: str) -> str:
+    """One of the headline metrics that the study has values of."""
+    measured = set(frame.loc[frame["value"].notna(), "metric"])
+    available = [name for name in HEADLINE if name in measured]
+    return st.selectbox(
+        "Metric", available, format_func=lambda name: METRICS[name].label, key=key, bind="query-params", width=240
+    )
+
+
+@st.fragment
+def by_size(page: Page, frame: pd.DataFrame) -> None:
+    """A metric against the number of calibration samples."""
+    metric = _choose_metric(frame, "size-metric")
+    curves = size_curves(frame, metric)
+    page.figure(plots.size_curves(curves, metric, page.theme), "sizes", alt="A metric by calibration samples")
+    page.caption(
+        "Mean over random draws; bands are ± one standard deviation, for the three kernels. Grey lines are the other "
+        "methods. At the size of the whole fitting half all draws are the same samples."
+    )
+    tables.sizes_table(page, curves, metric)
+
+
+@st.fragment
+def by_split(page: Page, frame: pd.DataFrame) -> None:
+    """Ranks over random splits."""
+    metric = _choose_metric(frame, "split-metric")
+    trials = split_trials(frame)
+    counts = rank_one_counts(trials, "trial", metric).sort_values("mean_rank", kind="stable")
+    figure = plots.rank_dots(ranks(trials, "trial", metric), counts, metric, page.theme)
+    page.figure(figure, "ranks", alt="How often each method takes each rank over splits")
+    page.caption("Area of a dot: number of splits at this rank. Upright line: mean rank.")
+    tables.ranks_table(page, counts, metric)

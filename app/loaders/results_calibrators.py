@@ -1,0 +1,124 @@
+"""What the Calibrators page shows. Its long parts are described here and run by `app.components.long_work`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pandas as pd
+import streamlit as st
+
+from app.loaders.cache import load_run
+from app.loaders.results_browse import Diagram
+from app.selection import seed_label
+from app.view import View
+from engine.benchmark import (
+    BenchmarkResult,
+    Scoreboard,
+    calibration_size_sensitivity,
+    run_benchmark,
+    scoreboard,
+    split_variance,
+)
+from engine.benchmark.halves import check_run
+from engine.errors import InvalidInput, MissingData
+from engine.metrics import reliability_table
+from engine.reliability import calibration_summary
+from engine.types import CELL, Progress, RunData
+from engine.verdict_benchmark import BenchmarkVerdict, judge_run, judge_seeds
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Work(Generic[Result]):
+    """A long computation as `long_work` takes it."""
+
+    key: tuple[object, ...]
+    compute: Callable[[Progress], Result]
+
+
+def obstacle(view: View, run_id: str) -> str:
+    """Why calibrators cannot be fitted on a run, or empty."""
+    try:
+        check_run(load_run(view.cache, run_id, with_logits=True))
+    except (MissingData, InvalidInput) as error:
+        return str(error)
+    return ""
+
+
+def seeds_of_cell(view: View) -> list[str]:
+    """The runs of the chosen run's cell that calibrators can be fitted on, by seed.
+
+    Runs whose seed nobody knows share only a placeholder for a cell, so each of them stands alone.
+    """
+    own, runs = view.row, view.runs
+    if pd.isna(own["seed"]):
+        return [own["run_id"]]
+    same = (runs[list(CELL)].fillna(-1) == own[list(CELL)].fillna(-1)).all(axis=1)
+    cell = runs[same & runs["has_logits"]].sort_values("seed", kind="stable")
+    return [run_id for run_id in cell["run_id"] if not obstacle(view, run_id)]
+
+
+def seed_names(view: View, run_ids: Sequence[str]) -> list[str]:
+    """How the runs of a cell are told apart."""
+    return [seed_label(view.runs.loc[run_id]) for run_id in run_ids]
+
+
+def _each_run(
+    view: View, what: str, run_ids: Sequence[str], study: Callable[[RunData, Progress], Result]
+) -> Work[list[Result]]:
+    """The same study of every run, one after the other, with one progress over all."""
+    loaded = [load_run(view.cache, run_id, with_logits=True) for run_id in run_ids]
+    names = seed_names(view, run_ids)
+
+    def compute(progress: Progress) -> list[Result]:
+        found = []
+        for position, run in enumerate(loaded):
+            prefix = f"{names[position]}: " if len(loaded) > 1 else ""
+
+            def report(share: float, text: str, position: int = position, prefix: str = prefix) -> None:
+                progress((position + share) / len(loaded), prefix + text)
+
+            found.append(study(run, report))
+        return found
+
+    return Work((what, view.selection.fingerprint, tuple(run_ids)), compute)
+
+
+def benchmarks(view: View, run_ids: Sequence[str]) -> Work[list[BenchmarkResult]]:
+    """Every method on every run, with bootstrap intervals."""
+    return _each_run(view, "benchmark", run_ids, lambda run, report: run_benchmark(run, progress=report))
+
+
+def sizes(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:
+    """Every method refitted on fewer samples."""
+    return _each_run(view, "sizes", run_ids, lambda run, report: calibration_size_sensitivity(run, progress=report))
+
+
+def splits(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:
+    """Every method on ten random splits."""
+    return _each_run(view, "splits", run_ids, lambda run, report: split_variance(run, progress=report))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _judged(
+    fingerprint: str,  # noqa: ARG001  (part of the key)
+    run_ids: tuple[str, ...],  # noqa: ARG001
+    pooled: bool,
+    _results: list[BenchmarkResult],
+) -> tuple[Scoreboard, BenchmarkVerdict]:
+    board = scoreboard(_results)
+    return board, judge_seeds(board.runs) if pooled else judge_run(_results[0])
+
+
+def judged(view: View, results: list[BenchmarkResult], *, pooled: bool) -> tuple[Scoreboard, BenchmarkVerdict]:
+    """Scores to compare and the verdict on them."""
+    return _judged(view.selection.fingerprint, tuple(result.run_id for result in results), pooled, results)
+
+
+def diagram(result: BenchmarkResult, method: str) -> Diagram:
+    """The reliability diagram of a method on the evaluated half, in the benchmark's own bins."""
+    confidence, correct = result.confidence[method], result.correct[method]
+    return Diagram(reliability_table(confidence, correct), calibration_summary(confidence, correct))

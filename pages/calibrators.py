@@ -1,0 +1,111 @@
+"""What do the calibrators buy?"""
+
+from collections.abc import Callable
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components import calibrator_studies as studies
+from app.components import calibrator_tables as tables
+from app.components.long_work import long_work
+from app.components.page import Page, open_page
+from app.loaders import results_calibrators as results
+from app.plots import calibrators as plots
+from engine.benchmark import METRICS
+from engine.benchmark.contrasts import CONTRASTED
+from engine.calibrators import CALIBRATORS
+
+SCOPES = {"run": "this run", "seeds": "all seeds of its cell"}
+MAIN, FURTHER = ("ece", "worst_tertile_ece"), ("adaptive_ece", "nll", "brier")
+
+
+def panels(page: Page, metrics: tuple[str, ...], draw: Callable[[str], go.Figure], key: str) -> None:
+    """Figures side by side; the columns of a narrow window stack by themselves."""
+    for column, metric in zip(st.columns(len(metrics)), metrics, strict=True):
+        with column:
+            page.figure(draw(metric), f"{key}-{metric}", alt=f"{METRICS[metric].label}, by method")
+
+
+page = open_page("calibrators", benchmark=True)
+view = page.view
+problem = results.obstacle(view, view.selection.run_id)
+if problem:
+    page.verdict(f"Calibrators cannot be fitted on this run: {problem}.", controls=False)
+    page.finish()
+    st.stop()
+
+head = st.container()
+scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="over", bind="query-params")
+pooled = scope == "seeds"
+run_ids = results.seeds_of_cell(view) if pooled else [view.selection.run_id]
+work = results.benchmarks(view, run_ids)
+found = long_work("benchmark", work.key, work.compute, label="Fit all calibrators")
+if found is None:
+    with head:
+        page.verdict("The calibrators are not fitted yet.", controls=False)
+    page.finish()
+    st.stop()
+
+board, verdict = results.judged(view, found, pooled=pooled)
+own = next(result for result in found if result.run_id == view.selection.run_id)
+with head:
+    page.verdict(verdict.sentence, controls=False)
+if pooled:
+    page.caption(f"Pooled: {', '.join(results.seed_names(view, run_ids))}; every run is split in the same way.")
+for method, reason in own.skipped.items():
+    page.text(f"{CALIBRATORS[method].label} is left out: {reason}.")
+
+whole = [metric for metric in MAIN if not board.metric(metric).empty]
+panels(page, tuple(whole), lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
+panels(page, FURTHER, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
+page.caption(
+    ("Mean ± standard deviation over seeds, a tick a seed" if board.n_runs > 1 else "Lines: 95 % bootstrap intervals")
+    + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."
+)
+tables.scores_table(page, board)
+
+if not verdict.contrasts.empty:
+    page.heading("Does routing add to the same kernel without it?")
+    panels(page, CONTRASTED, lambda metric: plots.contrast_panel(verdict.contrasts, metric, page.theme), "contrast")
+    page.caption("AR-CondCal minus control: left of the dashed line AR-CondCal is better. Intervals hold together.")
+    tables.contrasts_table(page, verdict.contrasts)
+
+page.heading("What changes against no calibration, sample by sample")
+panels(page, tables.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
+tables.changes_table(page, board)
+
+page.heading("Reliability before and after" + (", on the chosen run" if pooled else ""))
+studies.before_and_after(page, own)
+
+page.heading("How many samples does a calibrator need?")
+work = results.sizes(view, run_ids)
+sizes = long_work("sizes", work.key, work.compute, label="Refit on 250 to 5,000 samples, five times each", start=False)
+if sizes is not None:
+    studies.by_size(page, pd.concat(sizes))
+
+page.heading("Is the ranking the luck of the split?")
+work = results.splits(view, run_ids)
+splits = long_work("splits", work.key, work.compute, label="Compare ten random splits", start=False)
+if splits is not None:
+    studies.by_split(page, pd.concat(splits))
+
+page.heading("What each method learnt" + (", on the chosen run" if pooled else ""))
+tables.learnt_by_method(page, own)
+page.how(r"""
+Every method is fitted on a random half of the run (seed 42) and judged on the other half. A slice would change what is
+fitted, and one by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n} |\text{acc}_b -
+\text{conf}_b|$ over 15 equal-width bins; worst-tertile ECE is the largest ECE inside a tertile of the spread of routing
+entropy. Intervals of one run are percentiles of 500 bootstrap resamples of the judged half; resampling inflates an ECE,
+so the point may lie below its interval. Over seeds: mean and standard deviation (ddof 0).
+
+**AR-CondCal against its controls.** All methods see the same resamples, so the difference $D$ has its own standard
+error $s_D$, free of what the methods share. The interval is $D \pm z\, s_D$; over seeds it is
+$\bar D \pm t_{n-1} s / \sqrt n$ of the paired differences. $z$ and $t$ are taken at $1 - 0.05 / 12$, so that all six
+intervals hold together with 95 %. A difference is clear if its interval leaves out zero; with three seeds only one that
+hardly varies can be. A method is within noise of the best one if its own paired difference is below $1.96\, s_D$.
+
+**Changes** are against the softmax on the same samples. **Set size**: random subsets of the fitting half, five
+draws. **Splits**: ten random halvings; equal values share the better rank.
+""")
+page.finish()
