@@ -17,9 +17,9 @@ CHANGES = ("delta_nll", "delta_brier", "delta_accuracy")
 
 
 def full_name(method: str) -> str:
-    """`Temperature scaling (TS)`: the short name of the figures beside the full one."""
+    """`Temperature scaling (TS)`: the abbreviation of the figures beside the full name."""
     label, short = CALIBRATORS[method].label, SHORT[method]
-    return label if short.lower() in label.lower() else f"{label} ({short})"
+    return f"{label} ({short})" if short.isupper() and short not in label else label
 
 
 def _spread(board: Scoreboard, row: pd.Series, digits: int) -> str:
@@ -128,7 +128,7 @@ def learnt_by_method(page: Page, result: BenchmarkResult) -> None:
     frame = learnt_table(result)
     noted = frame["note"].mask(~frame["converged"] & (frame["note"] == ""), "the fit did not reach its optimum")
     keeps = frame["keeps_prediction"].map({True: "kept", False: "may change"})
-    names = {"name": "Method", "keeps": "Predicted class", "learnt": "What it learnt"}
+    names = {"name": "Method", "learnt": "What it learnt", "keeps": "Predicted class"}
     page.table(
         frame.assign(name=[full_name(method) for method in frame["method"]], keeps=keeps, noted=noted),
         "learnt",

@@ -18,6 +18,9 @@ from engine.benchmark import (
     leader_over_seeds,
     learnt_table,
     ranks,
+    scoreboard,
+    size_curves,
+    split_trials,
 )
 from engine.benchmark.contrasts import CONTRASTED
 from engine.calibrators.temperature import FittedIdentity
@@ -257,3 +260,41 @@ def test_places_by_hand():
     assert places([0.12, 0.1149, 0.1151, 0.3, np.nan], 2) == [2, 1, 2, 0, 0]
     assert places([0.1, 0.2, 0.3], 1, lower_is_better=False) == [0, 2, 1]
     assert places([np.nan], 1) == [0]
+
+
+def test_scoreboard_of_one_run_and_of_several():
+    one = made_up_result()
+    board = scoreboard([one])
+    assert board.n_runs == 1
+    ece = board.metric("ece")
+    assert ece["value"].to_dict() == LEVEL
+    # 0.0200 first, 0.0205 second; the uncalibrated model is never placed.
+    assert ece["place"].to_dict() == {
+        "none": 0, "ts": 0, "nw_conf": 1, "nw_conf_entropy": 0, "nw_conf_routing": 2
+    }  # fmt: skip
+    assert not board.metric("delta_accuracy")["place"].any()  # neither way is better
+    other = replace(made_up_result({name: level + 0.02 for name, level in LEVEL.items()}), run_id="other")
+    other = replace(other, scores=other.scores.assign(run_id="other"))
+    both = scoreboard([one, other]).metric("nll").loc["ts"]
+    assert both["value"] == pytest.approx(0.04)
+    assert (both["low"], both["high"]) == (pytest.approx(0.03), pytest.approx(0.05))  # std (ddof 0) of 0.03, 0.05
+    with pytest.raises(InvalidInput, match="at least one benchmark"):
+        scoreboard([])
+
+
+def test_size_curves_by_hand():
+    frame = pd.DataFrame({
+        "method": ["ts", "ts", "ts", "hb"], "size": [250, 250, 500, 250], "metric": ["ece", "ece", "ece", "nll"],
+        "value": [0.1, 0.3, 0.2, 9.0],
+    })  # fmt: skip
+    curves = size_curves(frame, "ece")
+    assert curves[["size", "mean", "std", "n"]].to_numpy().tolist() == [
+        [250, pytest.approx(0.2), pytest.approx(0.1), 2], [500, pytest.approx(0.2), 0.0, 1]
+    ]  # fmt: skip
+    with pytest.raises(UnknownName, match="metric"):
+        size_curves(frame, "mce")
+
+
+def test_split_trials_keep_runs_apart():
+    frame = pd.DataFrame({"run_id": ["a", "b"], "split": [42, 42]})
+    assert split_trials(frame)["trial"].tolist() == ["a/42", "b/42"]
