@@ -133,5 +133,5 @@ def learnt_by_method(page: Page, result: BenchmarkResult) -> None:
         frame.assign(name=[full_name(method) for method in frame["method"]], keeps=keeps, noted=noted),
         "learnt",
         names=names | ({"noted": "Note"} if noted.any() else {}),
-        wrap=True,
+        widths={"learnt": 460},
     )
