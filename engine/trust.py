@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from engine.binning import TERTILE_QUANTILES
 from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve
 from engine.gaps.cmh import cmh_test
+from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test
 from engine.gaps.presets import TESTS, Preset
 from engine.gaps.trend import trend_test
@@ -22,12 +24,23 @@ _SINGLE: dict[str, Any] = {
 }
 
 
-def run_test(preset: Preset, confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, n_samples: int) -> float | None:
+def run_test(
+    preset: Preset,
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    n_samples: int,
+    *,
+    min_support: int = MIN_SUPPORT,
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+) -> float | None:
     """The p-value of one preset on this run; None if it cannot be tested."""
-    test = _SINGLE[preset.statistic]
-    p_value: float | None = test(
-        confidence, correct, rho, n_bins=preset.bins_for(n_samples), matching=preset.matching
-    ).p_value
+    settings: dict[str, Any] = {"n_bins": preset.bins_for(n_samples), "matching": preset.matching}
+    if preset.statistic != "trend":  # which knows no groups, only ranks
+        settings["quantiles"] = quantiles
+    if preset.statistic in ("max_gap", "weighted_gap"):
+        settings["min_support"] = min_support
+    p_value: float | None = _SINGLE[preset.statistic](confidence, correct, rho, **settings).p_value
     return p_value
 
 
@@ -47,13 +60,25 @@ def reading(p_value: float | None, false_alarm: float, detectable: float | None,
 
 
 def trust_table(
-    confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, alarms: FalseAlarms, power: PowerCurve
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    alarms: FalseAlarms,
+    power: PowerCurve,
+    *,
+    min_support: int = MIN_SUPPORT,
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
 ) -> pd.DataFrame:
-    """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading."""
+    """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading.
+
+    min_support, quantiles : those that the controls were simulated with.
+    """
     n_samples = len(pd.Series(confidence))
     rows = []
     for test in (test for test in power.detectable if test in alarms.p_values):
-        p_value = run_test(TESTS[test], confidence, correct, rho, n_samples)
+        p_value = run_test(
+            TESTS[test], confidence, correct, rho, n_samples, min_support=min_support, quantiles=quantiles
+        )
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({
             "test": test,

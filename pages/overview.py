@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, table_of_runs
 from app.components.page import open_page, presenting
+from app.components.send import offer_cache_report
 from app.links import run_anchor
 from app.loaders import results_sweep
 from app.plots import overview as plots
@@ -63,6 +64,9 @@ else:
 
     page.heading("All runs")
     page.table(table_of_runs(summary), "runs", names=RUN_COLUMNS, formats=RUN_FORMATS)
+
+st.subheader("A report to send")
+offer_cache_report(view)
 
 page.how(r"""
 Every run is tested on all its samples. The paper's test is the exact permutation test of the largest gap over 15

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
@@ -14,6 +15,7 @@ import streamlit as st
 from app.benchmark_view import BenchmarkView
 from app.cache_view import CacheView
 from app.components import sidebar
+from app.components.send import offer_run_report
 from app.export import Item, page_html
 from app.loaders.cache import available_caches, current_cache, runs
 from app.plots.theme import Theme
@@ -48,9 +50,9 @@ class Page:
     theme: Theme
     shown: dict[str, Item] = field(default_factory=dict)
 
-    def _show(self, kind: str, content: str | go.Figure | pd.DataFrame, key: str | None = None) -> None:
+    def _show(self, kind: str, content: str | go.Figure | pd.DataFrame, key: str | None = None, **more: Any) -> None:
         """Remember what is shown; a fragment that draws a figure again replaces the old one."""
-        self.shown[key or f"{kind}-{len(self.shown)}"] = Item(kind, content)
+        self.shown[key or f"{kind}-{len(self.shown)}"] = Item(kind, content, **more)
 
     def note(self, text: str) -> None:
         """Something shown by other means than this class, for the exported page."""
@@ -81,10 +83,9 @@ class Page:
         """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG."""
         title = fig.layout.title.text
         if title:
-            self._show("finding", title, f"finding-{key}")
             st.markdown(f"**{_plain(title)}**")
             fig.update_layout(title=None, margin={"t": 16})
-        self._show("figure", fig, f"figure-{key}")
+        self._show("figure", fig, f"figure-{key}", finding=title or "", alt=alt)
         config = {
             "displaylogo": False,
             "toImageButtonOptions": {"format": "svg", "filename": f"routecal-{self.name}-{key}"},
@@ -143,21 +144,24 @@ class Page:
             st.markdown(explanation)
 
     def finish(self) -> None:
-        """The link to this view, the page as a file, and in presenter mode the way to the next page."""
+        """The link to this view, the page as a file, and a report on the run to send."""
         st.divider()
         title = page_for(self.name).question
         left, right = st.columns([3, 1])
         with left:
             st.caption("Link to this view")
             st.code(_link(), language=None, wrap_lines=True)
-        right.download_button(
-            "Download page",
-            lambda: page_html(title, list(self.shown.values()), self.theme),
-            f"routecal-{self.name}.html",
-            "text/html",
-            on_click="ignore",
-            key="download-page",
-        )
+        with right:
+            st.download_button(
+                "Download page",
+                lambda: page_html(title, list(self.shown.values())),
+                f"routecal-{self.name}.html",
+                "text/html",
+                on_click="ignore",
+                key="download-page",
+            )
+            if not isinstance(self.view, CacheView):
+                offer_run_report(self.view)
 
 
 def _link() -> str:

@@ -67,4 +67,7 @@ def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, Str
 
 def trust(view: View, false_alarms: FalseAlarms, curve: PowerCurve) -> pd.DataFrame:
     """Which verdicts on this run can be trusted."""
-    return trust_table(*samples(view), false_alarms, curve)
+    protocol = view.selection.protocol
+    return trust_table(
+        *samples(view), false_alarms, curve, min_support=protocol.min_support, quantiles=protocol.quantiles
+    )

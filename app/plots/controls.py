@@ -77,7 +77,7 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
         if len(loud)
         else "No test cries wolf on this run and feature"
     )
-    fig = figure(theme, title=title, x="share of worlds rejected", y="", height=420)
+    fig = figure(theme, title=title, x="worlds rejected", y="", height=420)
     fig.add_trace(
         go.Scatter(
             x=table["rate"], y=table["label"], mode="markers", showlegend=False,
@@ -99,6 +99,7 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
         annotation_text=f"nominal {alarms.alpha:.0%}",
         annotation_position="top right",
     )
-    fig.update_xaxes(tickformat=".0%", range=[0, max(0.2, float(table["rate_high"].max()) * 1.08)])
+    reach = max(0.2, float(table["rate_high"].max()) * 1.08)
+    fig.update_xaxes(tickformat=".0%", range=[0, reach], nticks=5, tickangle=0)
     fig.update_yaxes(range=[-0.6, len(table) + 0.1])  # room above the first test for the name of the line
     return fig

@@ -135,7 +135,6 @@ def tertile_map(found: ReliabilityMap, label: str, theme: Theme) -> go.Figure:
     rows = [f"{b / n_bins:.2f}–{(b + 1) / n_bins:.2f}" for b in range(n_bins)]
     gap, counts = found.gap.T, found.counts.T
     reach = max(0.1, float(np.nanmax(np.abs(gap))))
-    middle = "#2A2D34" if theme.dark else "#F4F4F4"
     text = [
         ["" if np.isnan(v) else f"{v:+.2f}<br>({n:,})".replace("-", "−") for v, n in zip(*pair, strict=True)]
         for pair in zip(gap, counts, strict=True)
@@ -144,7 +143,7 @@ def tertile_map(found: ReliabilityMap, label: str, theme: Theme) -> go.Figure:
         go.Heatmap(
             x=list(TERTILES), y=rows, z=gap, zmin=-reach, zmax=reach, text=text, texttemplate="%{text}",
             textfont={"size": theme.font_size - 1}, showscale=False, xgap=3, ygap=3, hoverongaps=False,
-            colorscale=[[0, OVER_CONFIDENT], [0.5, middle], [1, UNDER_CONFIDENT]], customdata=counts,
+            colorscale=[[0, OVER_CONFIDENT], [0.5, theme.neutral], [1, UNDER_CONFIDENT]], customdata=counts,
             hovertemplate="%{x} tertile, confidence %{y}: %{z:+.3f}, %{customdata:,} samples<extra></extra>",
         )
     )  # fmt: skip

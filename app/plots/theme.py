@@ -53,6 +53,16 @@ class Theme:
         return css.get(place, "")
 
     @property
+    def neutral(self) -> str:
+        """The middle of a scale with two ends, neither over- nor under-confident."""
+        return "#2A2D34" if self.dark else "#F4F4F4"
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Everything that light and dark do not share, in one order, so that a drawn figure can be recoloured."""
+        return self.text, self.muted, self.grid, self.paper, self.band, self.neutral
+
+    @property
     def font_size(self) -> int:
         return 20 if self.large else 14
 

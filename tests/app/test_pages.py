@@ -99,7 +99,7 @@ def test_labels_name_the_run(cache_of_kinds: Path):
 
 def test_exported_page_is_self_contained_and_inert():
     items = [Item("verdict", "<script>alert(1)</script>"), Item("figure", empty_figure(Theme(), "nothing"))]
-    text = page_html("A <b>title</b>", items, Theme())
+    text = page_html("A <b>title</b>", items)
     assert "<script>alert" not in text
     assert "&lt;b&gt;title" in text
     assert "plotly" in text

@@ -1,0 +1,158 @@
+"""A report to send: what the protocol says about a cache and some of its runs, in one file. No Streamlit in here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from app.cache_summary import CacheSummary, summarise
+from app.export import Item, page_html
+from app.report.blind import BlindCache
+from app.report.provenance import builders, configurations, origins, versions
+from app.report.sections import one_run, whole_cache
+from app.report.study import Settings, study
+from engine.errors import CacheError
+from engine.store import Cache
+from engine.sweep import diagnose
+from engine.types import CELL, Progress
+from engine.verdict_sweep import could_have_seen
+
+__all__ = ["Report", "Settings", "build_report"]
+
+MOST_RUNS = 12
+_METHODS = Path(__file__).with_name("methods.html")
+_SWEEP_SHARE = 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report before it is written."""
+
+    title: str
+    items: Sequence[Item]
+
+    def html(self) -> str:
+        """One self-contained file."""
+        return page_html(self.title, self.items, contents=True)
+
+
+def build_report(
+    cache: Cache,
+    run_ids: Sequence[str] = (),
+    settings: Settings | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Report:
+    """The whole cache, then the named runs in detail; without names, the lowest seed of each cell, the first twelve.
+
+    Raises `UnknownName` for a run or feature that is not there, `CacheError` for a cache without runs.
+    """
+    tell = progress or (lambda _share, _text: None)
+    blind = BlindCache(cache)
+    chosen = blind.clean_ids(run_ids)
+    asked = settings or Settings()
+    settings = Settings(blind.clean_feature(asked.feature), asked.min_support)
+    runs = blind.runs().set_index("run_id", drop=False)
+    if runs.empty:
+        raise CacheError("this cache holds no runs; build some with `python -m cache_builder sweep` and publish them")
+    rows = diagnose(
+        blind,
+        feature_name=settings.feature,
+        min_support=settings.min_support,
+        progress=lambda share, text: tell(_SWEEP_SHARE * share, text),
+    )
+    summary = summarise(rows, runs, settings.label)
+    runs = runs.join(summary.every.set_index("run_id")[["run"]])
+    detailed, rule = (chosen, "those asked for") if chosen else _one_of_each_cell(summary)
+    sections, verdicts = list(whole_cache(summary)), []
+    for position, run_id in enumerate(detailed):
+        row = runs.loc[run_id]
+
+        def tell_part(share: float, text: str, done: int = position, name: str = row["run"]) -> None:
+            part = (done + share) / len(detailed)
+            tell(_SWEEP_SHARE + (1 - _SWEEP_SHARE) * part, f"{name}: {text}")
+
+        found = study(blind, run_id, settings, tell_part)
+        sections += one_run(row, found, settings)
+        if found.tested is not None:
+            verdicts.append(found.tested.verdict)
+    sections += _appendix(runs, detailed, blind, settings, by_default=not chosen)
+    tell(1.0, "done")
+    title = f"Does {settings.label} say more about correctness than confidence does?"
+    facts = _facts(summary, blind, settings, f"{len(detailed)}: {rule}")
+    seen = [Item("text", could_have_seen(verdicts))] if verdicts else []
+    return Report(title, [Item("verdict", summary.verdict.sentence), *seen, Item("facts", facts), *sections])
+
+
+def _one_of_each_cell(summary: CacheSummary) -> tuple[list[str], str]:
+    """The run with the lowest seed of each cell in the order of the table, and the rule in words.
+
+    Runs without a seed share nothing but that, so each counts for itself. A cache of ensembles only shows those.
+    """
+    rows = summary.every if summary.counted.empty else summary.counted
+    first = rows.sort_values("seed", kind="stable").drop_duplicates(list(CELL)).index
+    kept = rows[rows.index.isin(first) | rows["seed"].isna()]
+    rule = "of each cell the one with the lowest seed"
+    if len(kept) > MOST_RUNS:
+        rule += f", the first {MOST_RUNS} of {len(kept)} in the order of the table"
+    return kept["run_id"].tolist()[:MOST_RUNS], rule
+
+
+def _facts(summary: CacheSummary, blind: BlindCache, settings: Settings, detailed: str) -> dict[str, str]:
+    """What this report is about."""
+    counted = summary.counted
+    n_ensembles = len(summary.every) - len(counted)
+    ensembles = f"; {n_ensembles} last-5 ensembles are listed, not counted" if n_ensembles else ""
+    return {
+        "Report": f"RouteCal {versions()['RouteCal']}, {datetime.now(UTC):%d %B %Y}",
+        "Cache": f"fingerprint {blind.fingerprint}",
+        "Runs": f"{len(counted)} in {counted['cell'].nunique()} cells{ensembles}",
+        "Feature": settings.label,
+        "The paper's test": f"{settings.describe()}; exact permutation test of the largest gap",
+        "The audited test": "equal-mass bins of 100 samples; Mantel's trend",
+        "Samples": "all of each run, nothing fitted",
+        "Level": f"{summary.verdict.alpha:g}, two-sided for the trend; corrections over all tested runs",
+        "Runs in detail": detailed,
+    }
+
+
+def _appendix(
+    runs: pd.DataFrame, detailed: Sequence[str], blind: BlindCache, settings: Settings, *, by_default: bool
+) -> Iterator[Item]:
+    """Methods, provenance, versions and how to make this report again."""
+    yield Item("section", "How each number is computed")
+    yield Item("markup", _METHODS.read_text(encoding="utf-8"))
+    yield Item("section", "Where the runs come from")
+    yield Item("table", origins(runs))
+    yield Item("subheading", "Packages that built them")
+    yield Item("table", builders(runs))
+    shared, differing = configurations(runs.loc[list(detailed)])
+    if shared:
+        yield Item("subheading", "Settings that the runs in detail share")
+        yield Item("facts", shared)
+    if not differing.empty:
+        yield Item("subheading", "Settings in which they differ")
+        yield Item("table", differing)
+    yield Item("heading", "How to make this report again")
+    yield Item("facts", versions())
+    options = [f"--feature {shlex.quote(settings.feature)}", f"--min-support {settings.min_support}"]
+    if not by_default:
+        options += [f"--run {shlex.quote(run_id)}" for run_id in detailed]
+    yield Item("code", "python -m app report CACHE \\\n  " + " \\\n  ".join([*options, "--out report.html"]))
+    yield Item(
+        "text",
+        f"CACHE is a file whose contents have the fingerprint {blind.fingerprint}, which "
+        "`python -m cache_builder info CACHE` prints. All random numbers come from seed 42, so the same cache gives "
+        "the same numbers.",
+    )
+    if blind.scrub.n_removed:
+        yield Item(
+            "text",
+            f"For review without names, {blind.scrub.n_removed} words of this cache that may tell who made it, or "
+            "where, are written as removed-1, removed-2 and so on, in the ids of runs too.",
+        )

@@ -1,0 +1,94 @@
+"""All that the report says about one run, computed by the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from app.findings import Diagram, depth_of, diagram_of
+from app.report.blind import BlindCache
+from engine.binning import N_BINS
+from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
+from engine.errors import InvalidInput, MissingData
+from engine.features import FEATURES, feature
+from engine.gaps import TESTS
+from engine.gaps.gap import MIN_SUPPORT
+from engine.mechanism import DepthProfile
+from engine.trust import trust_table
+from engine.types import Progress
+from engine.verdict import Verdict, judge
+
+N_WORLDS = 400
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a report is about; everything else is the protocol's."""
+
+    feature: str = "r_agg"
+    min_support: int = MIN_SUPPORT
+
+    @property
+    def label(self) -> str:
+        """How the feature is called."""
+        return FEATURES[self.feature].label if self.feature in FEATURES else self.feature
+
+    def describe(self) -> str:
+        """The settings of the paper's test in words."""
+        return f"{N_BINS} equal-width bins, at least {self.min_support} samples a side, tertile cuts"
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Both tests of one run and what its controls say about them."""
+
+    verdict: Verdict
+    alarms: FalseAlarms
+    power: PowerCurve
+    trust: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One run. `tested` is None, and `missing` says why, if the run lacks the feature; `depth` is None without layers.
+
+    routed : whether `depth` is of routing, or of other columns that stand in for it.
+    """
+
+    diagram: Diagram
+    tested: Tested | None
+    missing: str
+    depth: DepthProfile | None
+    routed: bool
+
+
+def study(cache: BlindCache, run_id: str, settings: Settings, progress: Progress) -> Study:
+    """Load a run and ask the engine everything that its section shows; all samples, nothing fitted."""
+    run = cache.load(run_id, with_logits=settings.feature == "pred_entropy")
+    tested, missing = None, ""
+    try:
+        rho = feature(run, settings.feature)
+    except (MissingData, InvalidInput) as error:
+        missing = str(error)
+    else:
+        samples = run.confidence, run.correct, rho
+        support = settings.min_support
+        verdict = judge(
+            *samples, feature=settings.label, min_support=support, n_replicates=N_WORLDS,
+            progress=lambda share, text: progress(0.4 * share, text),
+        )  # fmt: skip
+        alarms = false_alarm_rate(
+            *samples, min_support=support, n_replicates=N_WORLDS,
+            progress=lambda share, text: progress(0.4 + 0.2 * share, text),
+        )  # fmt: skip
+        power = power_curve(
+            *samples, tests=tuple(TESTS), min_support=support, n_replicates=N_WORLDS // 2,
+            progress=lambda share, text: progress(0.6 + 0.4 * share, text),
+        )  # fmt: skip
+        trust = trust_table(*samples, alarms, power, min_support=support)
+        tested = Tested(verdict, alarms, power, trust)
+    depth = depth_of(run, cache.layers(run_id)) if run.n_layers or run.extra else None
+    return Study(
+        diagram_of(run.confidence, run.correct, N_BINS, "equal_width"), tested, missing, depth, run.n_layers > 0
+    )
