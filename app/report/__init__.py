@@ -15,7 +15,7 @@ from app.export import Item, page_html
 from app.report.blind import BlindCache
 from app.report.provenance import builders, configurations, origins, versions
 from app.report.sections import one_run, whole_cache
-from app.report.study import Settings, study
+from app.report.study import Settings, study_run
 from engine.errors import CacheError
 from engine.store import Cache
 from engine.sweep import diagnose
@@ -77,7 +77,7 @@ def build_report(
             part = (done + share) / len(detailed)
             tell(_SWEEP_SHARE + (1 - _SWEEP_SHARE) * part, f"{name}: {text}")
 
-        found = study(blind, run_id, settings, tell_part)
+        found = study_run(blind, run_id, settings, tell_part)
         sections += one_run(row, found, settings)
         if found.tested is not None:
             verdicts.append(found.tested.verdict)

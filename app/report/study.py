@@ -63,7 +63,7 @@ class Study:
     routed: bool
 
 
-def study(cache: BlindCache, run_id: str, settings: Settings, progress: Progress) -> Study:
+def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Progress) -> Study:
     """Load a run and ask the engine everything that its section shows; all samples, nothing fitted."""
     run = cache.load(run_id, with_logits=settings.feature == "pred_entropy")
     tested, missing = None, ""

@@ -49,3 +49,16 @@ def test_planted_outcome_holds_the_gap_and_shares_its_noise():
     assert (none != some).mean() < 0.05
     with pytest.raises(InvalidInput, match="delta"):
         planted_outcome(confidence, correct, rho, 1.5)
+
+
+def test_table_uses_the_settings_of_the_controls():
+    rng = np.random.default_rng(1)
+    confidence, rho = rng.beta(4, 1.2, 600), rng.normal(size=600)
+    correct = rng.random(600) < confidence
+    settings = {"min_support": 12, "quantiles": (0.2, 0.8)}
+    alarms = false_alarm_rate(confidence, correct, rho, n_replicates=10, **settings)
+    power = power_curve(confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=10, **settings)
+    table = trust_table(confidence, correct, rho, alarms, power, **settings).set_index("test")
+    assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho, **settings).p_value
+    assert table.loc["paper", "p"] != permutation_test(confidence, correct, rho).p_value
+    assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value

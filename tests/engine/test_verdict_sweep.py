@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from engine.sweep import single_models
-from engine.verdict_sweep import judge_cache, judge_stability, reason
+from engine.verdict import Verdict
+from engine.verdict_sweep import could_have_seen, judge_cache, judge_stability, reason
 
 NONE = float("nan")
 
@@ -106,3 +107,16 @@ def test_stability_outcomes():
 def test_reasons_to_look(row: dict[str, float], words: str):
     rows = table(row, {}, {})
     assert words in reason(rows.iloc[0].to_dict())
+
+
+def test_what_could_have_been_seen_over_runs():
+    def checked(audited: float | None, paper: float | None) -> Verdict:
+        return Verdict("no_evidence", "", None, None, None, {"audited": audited, "paper": paper}, None, 0.05)
+
+    sentence = could_have_seen([checked(0.031, 0.11), checked(0.042, None)])
+    assert sentence.startswith("For the 2 runs shown in detail")
+    assert "the audited test would have found a gap of 0.03 to 0.04" in sentence
+    assert "the paper's test would have found a gap of 0.11 (in 1 of them none of those tried)" in sentence
+    assert "the paper's test would have found none of the gaps tried" in could_have_seen([checked(0.03, None)])
+    unchecked = Verdict("no_evidence", "", None, None, None, None, None, 0.05)
+    assert could_have_seen([unchecked]) == "What these tests could have seen was not checked."
