@@ -109,10 +109,10 @@ class Page:
         places : of some columns, which rows come first (1) and second (2); their cells are shaded.
         """
         shown = frame[list(names)].rename(columns=dict(names))
-        self._show("table", shown, f"table-{key}")
-        columns = {
-            names[name]: st.column_config.NumberColumn(format=pattern) for name, pattern in (formats or {}).items()
-        } | {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
+        patterns = {names[name]: pattern for name, pattern in (formats or {}).items()}
+        self._show("table", shown, f"table-{key}", formats=patterns)
+        columns = {name: st.column_config.NumberColumn(format=pattern) for name, pattern in patterns.items()}
+        columns |= {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
         marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
         styled = shown.style.apply(lambda column: marks.get(column.name, [""] * len(column))) if marks else shown
         st.dataframe(
