@@ -12,9 +12,7 @@ from pathlib import Path
 import pandas as pd
 import plotly.graph_objects as go
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
-from plotly.io import templates
 from plotly.offline import get_plotlyjs
-from plotly.utils import PlotlyJSONEncoder
 
 from app.plots.theme import Theme
 
@@ -126,7 +124,6 @@ class _Writer:
 
     def _figure(self, figure: go.Figure, item: Item) -> str:
         spec = json.loads(figure.to_json())
-        del spec["layout"]["template"]  # the same for every figure, and larger than most of them
         self._figures.append(spec)
         height = spec["layout"].get("height", 440)
         caption = f"<figcaption>{html.escape(item.finding)}</figcaption>" if item.finding else ""
@@ -141,12 +138,10 @@ class _Writer:
             return ""
         data = {
             "figures": self._figures,
-            # Plotly's own: where Streamlit was imported, figures carry a template that only its pages can read.
-            "template": templates["plotly"].to_plotly_json(),
             "light": Theme().colours,
             "dark": Theme(dark=True).colours,
         }
-        text = json.dumps(data, separators=(",", ":"), cls=PlotlyJSONEncoder)
+        text = json.dumps(data, separators=(",", ":"))
         for symbol in "<>&":  # nothing in a name can end the script that holds it
             text = text.replace(symbol, f"\\u{ord(symbol):04x}")
         return (

@@ -1,6 +1,6 @@
 // Draws each figure when it comes near the window, in the colours of the reader's theme; on paper all of them, in light.
 (() => {
-  const { figures, template, light, dark } = JSON.parse(document.getElementById("figures").textContent);
+  const { figures, light, dark } = JSON.parse(document.getElementById("figures").textContent);
   const places = [...document.querySelectorAll("[data-figure]")];
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const FULL_PAGE = 680, HALF_PAGE = 332; // pixels inside the margins of A4
@@ -29,7 +29,6 @@
   function draw(place) {
     const { data, layout } = figures[place.dataset.figure];
     const spec = recoloured({ data, layout }, prefersDark.matches && !printing ? dark : light);
-    spec.layout.template = template;
     if (printing) spec.layout.width = place.closest(".pair") ? HALF_PAGE : FULL_PAGE;
     else spec.layout.autosize = true;
     drawn.add(place);
