@@ -40,6 +40,7 @@ PAGES: tuple[PageEntry, ...] = (
     PageEntry("calibrators", "What-if", "Calibrators", "What do the calibrators buy?"),
     PageEntry("probes", "What-if", "Probe audit", "Is the MLP's uplift routing or capacity?"),
     PageEntry("paper", "Evidence", "Paper", "What did the paper publish, and does it add up?"),
+    PageEntry("yourdata", "Evidence", "Your data", "What does the protocol say about my model?"),
 )
 
 

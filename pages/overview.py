@@ -3,9 +3,8 @@
 import streamlit as st
 
 from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, table_of_runs
-from app.components.page import open_page, presenting
+from app.components.page import open_page
 from app.components.send import offer_cache_report
-from app.links import run_anchor
 from app.loaders import results_sweep
 from app.plots import overview as plots
 from app.plots.rows import TEST_LABELS
@@ -57,9 +56,8 @@ else:
         page.heading("Where to look first")
         if summary.first.empty:
             page.text("No run can be tested with this feature. Choose another one in the sidebar.")
-        for run_id, name, why in summary.first[["run_id", "run", "reason"]].itertuples(index=False):
-            st.html(run_anchor("gap", view, run_id, presenting=presenting()))
-            page.note(name)
+        for run_id, why in summary.first[["run_id", "reason"]].itertuples(index=False):
+            page.run_link("gap", run_id)
             page.caption(why)
 
     page.heading("All runs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,14 @@ def test_only_the_store_knows_duckdb():
 def test_plots_know_neither_streamlit_nor_statistics():
     for path in sources("app/plots"):
         assert "streamlit" not in {name.partition(".")[0] for name in imports(path)}, path.relative_to(ROOT)
+
+
+def test_results_are_kept_by_keep():
+    """`st.cache_resource` would keep what is computed from a viewer's own data after the viewer has left."""
+    for path in sources("app/loaders"):
+        if path.name.startswith("results"):
+            of_a_run = re.findall(r"@st\.cache_\w+\(.*\)\ndef (\w+)\((?!\))", path.read_text())
+            assert not of_a_run, f"{path.name}: use app.loaders.keeping.keep"
 
 
 def test_engine_imports_without_heavy_packages():

@@ -17,10 +17,13 @@ from app.cache_view import CacheView
 from app.components import sidebar
 from app.components.send import offer_run_report
 from app.export import Item, page_html
+from app.export.spreadsheet import to_csv
+from app.links import run_anchor
 from app.loaders.cache import available_caches, current_cache, runs
+from app.loaders.own import OWN, is_own, own
 from app.plots.theme import Theme
 from app.registry import page_for
-from app.selection import Selection
+from app.selection import Selection, run_label
 from app.view import View
 from engine.errors import CacheError
 from engine.store import Cache
@@ -68,22 +71,22 @@ class Page:
 
     def heading(self, text: str) -> None:
         self._show("heading", text)
-        st.markdown(f"### {_plain(text)}")
+        st.markdown(f"### {plain(text)}")
 
     def text(self, text: str, key: str | None = None) -> None:
         """A paragraph; a fragment gives it a key, so that drawing it again replaces it."""
         self._show("text", text, key and f"text-{key}")
-        st.markdown(_plain(text))
+        st.markdown(plain(text))
 
     def caption(self, text: str) -> None:
         self._show("caption", text)
-        st.caption(_plain(text))
+        st.caption(plain(text))
 
     def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
         """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG."""
         title = fig.layout.title.text
         if title:
-            st.markdown(f"**{_plain(title)}**")
+            st.markdown(f"**{plain(title)}**")
             fig.update_layout(title=None, margin={"t": 16})
         self._show("figure", fig, f"figure-{key}", finding=title or "", alt=alt)
         config = {
@@ -127,7 +130,7 @@ class Page:
         left, right, _ = st.columns([1, 1, 6])
         stem = f"routecal-{self.name}-{key}"
         left.download_button(
-            "CSV", lambda: shown.to_csv(index=False), f"{stem}.csv", "text/csv", key=f"{key}-csv", on_click="ignore"
+            "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"{key}-csv", on_click="ignore"
         )
         right.download_button(
             "LaTeX",
@@ -137,6 +140,21 @@ class Page:
             key=f"{key}-latex",
             on_click="ignore",
         )
+
+    def sentences(self, frame: pd.DataFrame, *, names: Mapping[str, str]) -> None:
+        """A short table of words, which wrap here where `table` would cut them."""
+        shown = frame[list(names)].rename(columns=dict(names))
+        self._show("table", shown)
+        st.table(shown.map(plain).set_index(shown.columns[0]))
+
+    def run_link(self, name: str, run_id: str) -> None:
+        """A link that opens a page on a run. One's own data would not survive the loading anew that others need."""
+        label = run_label(self.view.runs.loc[run_id])
+        self.note(label)
+        if is_own(self.view.cache.fingerprint):
+            st.page_link(page_for(name).script, label=plain(label))
+        else:
+            st.html(run_anchor(name, self.view, run_id, presenting=presenting()))
 
     def how(self, explanation: str) -> None:
         """ "How this is computed", folded away; Markdown with formulas."""
@@ -171,7 +189,7 @@ def _link() -> str:
     return f"{address}?{chosen}" if chosen else address
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that Markdown leaves alone: names of runs and columns come from files."""
     for symbol in ("\\", "*", "_", "`", "[", "]", "<", ">", "$", "#", "|", "~"):
         text = text.replace(symbol, f"\\{symbol}")
@@ -193,8 +211,12 @@ def draw_sidebar() -> None:
 
     Not inside the page: widgets bound to the address lose their values on a page switch unless every page shares them.
     """
+    paths, mine = {path.name: path for path in available_caches()}, own().cache
+    if mine is None and st.query_params.get("cache") == OWN:
+        st.sidebar.info("Your data is gone: it goes when its window is closed, reloaded or offline. Bring it again.")
     try:
-        cache = current_cache(sidebar.choose_cache(available_caches()))
+        chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
+        cache = mine if mine is not None and chosen == OWN else current_cache(paths[chosen])
         table = runs(cache)
     except CacheError as error:
         st.session_state[_CHOSEN] = _Chosen(error=str(error))

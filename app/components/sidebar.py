@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -79,13 +78,12 @@ def _choose_protocol() -> Protocol:
     return Protocol(int(n_bins), int(support), quantiles, population)
 
 
-def choose_cache(paths: Sequence[Path]) -> Path:
-    """Which cache, where there is more than one; the published one is the default."""
-    if len(paths) == 1:
-        return paths[0]
-    by_name = {path.name: path for path in paths}
+def choose_cache(names: Sequence[str]) -> str:
+    """Which cache, where there is more than one; the first is the default."""
+    if len(names) == 1:
+        return names[0]
     with st.sidebar:
-        return by_name[_choose("Cache", list(by_name), "cache")]
+        return _choose("Cache", names, "cache")
 
 
 def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
+from app.loaders.keeping import keep
 from engine.errors import NotACache
 from engine.store import Cache, default_cache_path, open_cache
 from engine.types import RunData
@@ -37,7 +38,7 @@ def current_cache(path: Path) -> Cache:
     return _open(*_identity(path))
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@keep(max_entries=4)
 def _runs(fingerprint: str, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001  (part of the key)
     return _cache.runs().set_index("run_id", drop=False)
 
@@ -47,7 +48,7 @@ def runs(cache: Cache) -> pd.DataFrame:
     return _runs(cache.fingerprint, cache)
 
 
-@st.cache_resource(max_entries=24, show_spinner="Reading the run")
+@keep(max_entries=24, show_spinner="Reading the run")
 def _load(fingerprint: str, run_id: str, with_logits: bool, _cache: Cache) -> RunData:  # noqa: ARG001
     return _cache.load(run_id, with_logits=with_logits)
 
@@ -57,7 +58,7 @@ def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData
     return _load(cache.fingerprint, run_id, with_logits, cache)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _table(fingerprint: str, run_id: str, name: str, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001
     return {"layers": _cache.layers, "epochs": _cache.epochs, "metrics": _cache.epoch_metrics}[name](run_id)
 

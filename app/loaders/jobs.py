@@ -101,6 +101,10 @@ class Jobs:
         if job is not None:
             job.stop(viewer)
 
+    def forget(self, fingerprint: str) -> None:
+        """Drop the results of a cache's jobs; one still at work is given up soon, since nobody watches it."""
+        self._memo.forget(fingerprint)
+
     def _run(self, key: Hashable, job: Job[object]) -> object:
         try:
             result = self._memo.get(key, job.work)

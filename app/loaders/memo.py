@@ -50,6 +50,13 @@ class Memo:
                 self._results.move_to_end(key)
             return self._results.get(key)
 
+    def forget(self, fingerprint: str) -> None:
+        """Drop all results of a cache; every key carries its fingerprint, mostly inside a selection."""
+        with self._guard:
+            for key in [key for key in self._results if fingerprint in repr(key)]:
+                del self._results[key]
+                self._locks.pop(key, None)
+
 
 @st.cache_resource(show_spinner=False)
 def _memo() -> Memo:
@@ -59,3 +66,8 @@ def _memo() -> Memo:
 def remember(key: Hashable, compute: Callable[[], Result]) -> Result:
     """One memory for all viewers of this server."""
     return _memo().get(key, compute)
+
+
+def forget(fingerprint: str) -> None:
+    """Drop what is remembered of a cache."""
+    _memo().forget(fingerprint)

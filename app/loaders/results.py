@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import pandas as pd
-import streamlit as st
+from dataclasses import replace
 
+import pandas as pd
+
+from app.loaders.keeping import keep
 from app.selection import Selection
 from app.view import View
 from engine.binning import MATCHINGS
@@ -21,6 +23,7 @@ from engine.store import Cache
 from engine.sweep import diagnose
 from engine.types import BoolArray, FloatArray
 from engine.verdict import Verdict, judge
+from engine.verdict_scores import judge_scores
 
 
 def samples(view: View) -> tuple[FloatArray, BoolArray, FloatArray]:
@@ -30,7 +33,7 @@ def samples(view: View) -> tuple[FloatArray, BoolArray, FloatArray]:
     return view.run.confidence, view.run.correct, view.rho
 
 
-@st.cache_resource(max_entries=64, show_spinner="Testing, and testing the tests")
+@keep(max_entries=64, show_spinner="Testing, and testing the tests")
 def _verdict(selection: Selection, _view: View) -> Verdict:
     protocol = selection.protocol
     return judge(
@@ -43,7 +46,7 @@ def verdict(view: View) -> Verdict:
     return _verdict(view.selection, view)
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+@keep(max_entries=256)
 def _permutation(
     selection: Selection, statistic: str, method: str, n_permutations: int, _view: View
 ) -> PermutationResult:
@@ -66,7 +69,7 @@ def permutation(
     return _permutation(view.selection, statistic, method, n_permutations, view)
 
 
-@st.cache_resource(max_entries=128, show_spinner=False)
+@keep(max_entries=128)
 def _bootstrap(selection: Selection, _view: View) -> BootstrapResult:
     protocol = selection.protocol
     return bootstrap_gap(
@@ -79,7 +82,7 @@ def bootstrap(view: View) -> BootstrapResult:
     return _bootstrap(view.selection, view)
 
 
-@st.cache_resource(max_entries=16, show_spinner="Diagnosing every run")
+@keep(max_entries=16, show_spinner="Diagnosing every run")
 def _sweep(fingerprint: str, feature: str, min_support: int, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001
     return diagnose(_cache, feature_name=feature, min_support=min_support)
 
@@ -89,10 +92,21 @@ def sweep(view: View) -> pd.DataFrame:
     return _sweep(view.selection.fingerprint, view.selection.feature, view.selection.protocol.min_support, view.cache)
 
 
+@keep(max_entries=16, show_spinner="Testing every score")
+def _scores(selection: Selection, _view: View) -> pd.DataFrame:
+    protocol = selection.protocol
+    return judge_scores(_view.run_with_logits, min_support=protocol.min_support, quantiles=protocol.quantiles)
+
+
+def scores(view: View) -> pd.DataFrame:
+    """Both tests on every feature of the chosen samples, whatever feature is chosen."""
+    return _scores(replace(view.selection, feature="", compare_id=None), view)
+
+
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
 
-@st.cache_resource(max_entries=64, show_spinner="Matching more and less finely")
+@keep(max_entries=64, show_spinner="Matching more and less finely")
 def _p_by_bins(selection: Selection, _view: View) -> pd.DataFrame:
     confidence, correct, rho = samples(_view)
     protocol = selection.protocol

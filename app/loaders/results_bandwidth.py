@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import pandas as pd
-import streamlit as st
 
 from app.loaders.cache import load_run
+from app.loaders.keeping import keep
 from app.view import View
 from engine.benchmark import METRICS, BandwidthCurves, MatchedLab, Slices, Smoother
 from engine.benchmark.halves import MIN_SAMPLES
@@ -37,7 +37,7 @@ class Prepared:
     missing: str = ""
 
 
-@st.cache_resource(max_entries=12, show_spinner=False)
+@keep(max_entries=12)
 def _prepared(fingerprint: str, run_id: str, feature: str, _view: View) -> Prepared:  # noqa: ARG001  (part of the key)
     run = load_run(_view.cache, run_id, with_logits=True)
     try:
@@ -105,7 +105,7 @@ def slices_work(view: View, path: str) -> tuple[Hashable, Callable[[Progress], l
     return ("bandwidth-slices", selection.fingerprint, selection.run_id, selection.feature, path), compute
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _surface(
     fingerprint: str,  # noqa: ARG001  (part of the key)
     run_id: str,
@@ -124,7 +124,7 @@ def surface(view: View, multiplier: Pair) -> Surface:
     return _surface(selection.fingerprint, selection.run_id, selection.feature, multiplier, view)
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+@keep(max_entries=256)
 def _scores(
     fingerprint: str,  # noqa: ARG001  (part of the key)
     run_id: str,

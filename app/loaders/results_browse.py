@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
-import streamlit as st
 
 from app.findings import Diagram, depth_of, diagram_of
 from app.loaders.cache import load_run, run_table
+from app.loaders.keeping import keep
 from app.selection import Selection, run_label
 from app.view import View
 from engine.benchmark import run_benchmark
@@ -40,7 +40,7 @@ def of_run(view: View, run_id: str) -> View:
     return View(view.cache, view.runs, replace(view.selection, run_id=run_id, compare_id=None))
 
 
-@st.cache_resource(max_entries=512, show_spinner=False)
+@keep(max_entries=512)
 def _diagram(selection: Selection, matching: Matching, _view: View) -> Diagram:
     return diagram_of(_view.run.confidence, _view.run.correct, selection.protocol.n_bins, matching)
 
@@ -62,7 +62,7 @@ class Calibrated:
     note: str
 
 
-@st.cache_resource(max_entries=128, show_spinner="Fitting on the calibration half")
+@keep(max_entries=128, show_spinner="Fitting on the calibration half")
 def _calibrated(
     fingerprint: str,  # noqa: ARG001  (part of the key)
     run_id: str,
@@ -132,7 +132,7 @@ def named_diagrams(view: View, run_ids: Sequence[str]) -> list[tuple[str, Diagra
     return found
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _reliability_map(selection: Selection, _view: View) -> ReliabilityMap:
     protocol = selection.protocol
     return reliability_map(
@@ -150,7 +150,7 @@ def tertile_map(view: View) -> ReliabilityMap | None:
     return None if view.rho is None else _reliability_map(view.selection, view)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _classes(selection: Selection, _view: View) -> pd.DataFrame:
     run = _view.run
     return class_table(run.confidence, run.correct, run.predictions, n_bins=selection.protocol.n_bins)
@@ -161,7 +161,7 @@ def classes(view: View) -> pd.DataFrame | None:
     return None if view.run.predictions is None else _classes(view.selection, view)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _class_diagram(selection: Selection, label: int, _view: View) -> Diagram:
     n_bins = selection.protocol.n_bins
     run = _view.run_with_logits
@@ -176,7 +176,7 @@ def class_diagram(view: View, label: int) -> Diagram:
     return _class_diagram(view.selection, label, view)
 
 
-@st.cache_resource(max_entries=128, show_spinner=False)
+@keep(max_entries=128)
 def _depth(selection: Selection, _view: View) -> DepthProfile:  # noqa: ARG001  (part of the key)
     return depth_of(_view.run, run_table(_view.cache, _view.run.run_id, "layers"))
 
@@ -199,7 +199,7 @@ def feature_label(name: str) -> str:
     return FEATURES[name].label if name in FEATURES else name
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+@keep(max_entries=256)
 def _relation(selection: Selection, name: str, _view: View) -> ErrorRelation:  # noqa: ARG001  (part of the key)
     run = _view.run
     return relate_to_error(run.confidence, run.correct, feature(run, name))

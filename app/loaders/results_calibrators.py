@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import pandas as pd
-import streamlit as st
 
 from app.loaders.cache import load_run
+from app.loaders.keeping import keep
 from app.loaders.results_browse import Diagram
 from app.selection import seed_label
 from app.view import View
@@ -102,7 +102,7 @@ def splits(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:
     return _each_run(view, "splits", run_ids, lambda run, report: split_variance(run, progress=report))
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _judged(
     fingerprint: str,  # noqa: ARG001  (part of the key)
     run_ids: tuple[str, ...],  # noqa: ARG001

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
 from app.loaders.cache import load_run, run_table
+from app.loaders.keeping import keep
 from app.selection import Selection
 from app.view import View
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
@@ -50,7 +50,7 @@ def layer_names(view: View) -> list[str]:
     return run_table(view.cache, view.selection.run_id, "layers").sort_values("layer")["name"].tolist()
 
 
-@st.cache_resource(max_entries=128, show_spinner=False)
+@keep(max_entries=128)
 def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationResult:
     return _paper_test(_run, own, samples)
 
@@ -72,7 +72,7 @@ def gap(view: View, own: CustomFeature) -> PermutationResult:
     return _gap(_samples_of(view), own, view.run)
 
 
-@st.cache_resource(max_entries=64, show_spinner="Testing, and testing the tests")
+@keep(max_entries=64, show_spinner="Testing, and testing the tests")
 def _verdict(samples: Selection, own: CustomFeature, _run: RunData) -> Verdict:
     return judge(
         _run.confidence,
@@ -98,7 +98,7 @@ class Calibrated:
     missing: str
 
 
-@st.cache_resource(max_entries=64, show_spinner="Fitting on the calibration half")
+@keep(max_entries=64, show_spinner="Fitting on the calibration half")
 def _calibrated(fingerprint: str, run_id: str, own: CustomFeature, _view: View) -> Calibrated:  # noqa: ARG001
     try:
         result = run_benchmark(load_run(_view.cache, run_id, with_logits=True), KERNELS, feature=own)
@@ -112,7 +112,7 @@ def calibrated(view: View, own: CustomFeature) -> Calibrated:
     return _calibrated(view.selection.fingerprint, view.selection.run_id, own, view)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _scores(fingerprint: str, run_id: str, own: CustomFeature | None, _view: View) -> pd.DataFrame:  # noqa: ARG001
     asked = tuple(FEATURES) if own is None else (own,)
     try:
@@ -131,7 +131,7 @@ def _row(run: RunData, name: str | CustomFeature, samples: Selection) -> dict[st
     return {"max_gap": paper.observed, "paper": paper.p_value, "audited": audited.p_value}
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@keep(max_entries=64)
 def _named(samples: Selection, _view: View) -> pd.DataFrame:
     run = _view.run_with_logits
     scores = _scores(samples.fingerprint, samples.run_id, None, _view)

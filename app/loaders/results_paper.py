@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.cache_summary import labelled
 from app.loaders.jobs import jobs
+from app.loaders.keeping import keep
 from app.view import View
 from engine.claims import ClaimResult, audit
 from engine.evidence import SOURCES, Evidence, gather
@@ -27,7 +28,7 @@ def claims() -> list[ClaimResult]:
     return audit()
 
 
-@st.cache_resource(max_entries=4, show_spinner="Testing every run")
+@keep(max_entries=4, show_spinner="Testing every run")
 def _quick(fingerprint: str, _cache: Cache, _runs: pd.DataFrame) -> Evidence:  # noqa: ARG001
     single = _runs[~is_ensemble(_runs["suite"])].reset_index(drop=True)
     return gather(_cache, QUICK, runs=labelled(single, _runs))

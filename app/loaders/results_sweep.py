@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from app.cache_summary import CacheSummary, summarise
 from app.loaders import results
+from app.loaders.keeping import keep
 from app.view import View
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@keep(max_entries=16)
 def _summary(fingerprint: str, feature: str, min_support: int, _view: View) -> CacheSummary:  # noqa: ARG001
     return summarise(results.sweep(_view), _view.runs, _view.feature_label)
 

@@ -23,10 +23,11 @@ ROLES = {
 }
 UNUSED = "not used"
 _MATRICES = (ROLES["logits"], ROLES["probabilities"], ROLES["profile"], UNUSED)
+N_COLUMNS = 14
 _SHOWN_VALUES = 4
 
 
-def first_rows(table: Table, n_rows: int = 5, n_columns: int = 14) -> pd.DataFrame:
+def first_rows(table: Table, n_rows: int = 5, n_columns: int = N_COLUMNS) -> pd.DataFrame:
     """The first rows of the first columns, as they were understood; a matrix shows its first values."""
     shown = dict(list(table.columns.items())[:n_columns])
     n = min(n_rows, max(len(values) for values in shown.values()))

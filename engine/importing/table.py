@@ -37,6 +37,11 @@ class Table:
     n_bytes: int = 0
     fingerprint: str = ""
 
+    @property
+    def n_rows(self) -> int:
+        """Of the longest column; those of an NPZ may differ."""
+        return max(len(values) for values in self.columns.values())
+
 
 def read_table(path: Path | str, limits: Limits | None = None) -> Table:
     """Read a Parquet, CSV or NPZ file, told apart by its ending."""

@@ -1,0 +1,45 @@
+"""Both tests on every feature that a run has: its routing scalars and whatever scores came with it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from engine.binning import TERTILE_QUANTILES
+from engine.features import FEATURES, available_features, feature
+from engine.gaps import adjust_pvalues, permutation_test, trend_test
+from engine.gaps.gap import MIN_SUPPORT
+from engine.types import RunData
+
+TESTS = ("paper", "audited")
+
+
+def judge_scores(
+    run: RunData, *, min_support: int = MIN_SUPPORT, quantiles: tuple[float, float] = TERTILE_QUANTILES
+) -> pd.DataFrame:
+    """One row per feature but confidence itself: name, label, max_gap; paper_p, audited_p and each with `_holm`.
+
+    Holm's correction is over the features of this run, for each test by itself; what cannot be tested is NaN.
+    """
+    rows = []
+    for name in available_features(run):
+        if name == "confidence":
+            continue
+        rho = feature(run, name)
+        paper = permutation_test(run.confidence, run.correct, rho, min_support=min_support, quantiles=quantiles)
+        audited = trend_test(run.confidence, run.correct, rho)
+        label = FEATURES[name].label if name in FEATURES else name
+        rows.append(
+            {
+                "name": name,
+                "label": label,
+                "max_gap": paper.observed,
+                "paper_p": paper.p_value,
+                "audited_p": audited.p_value,
+            }
+        )
+    table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "audited_p"])
+    table = table.astype(dict.fromkeys(("max_gap", "paper_p", "audited_p"), "float64"))
+    for test in TESTS:
+        p = table[f"{test}_p"].dropna()
+        table[f"{test}_p_holm"] = pd.Series(adjust_pvalues(p, "holm") if len(p) else [], index=p.index, dtype="float64")
+    return table

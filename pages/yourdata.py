@@ -1,0 +1,69 @@
+"""What does the protocol say about my model?"""
+
+import streamlit as st
+
+from app.components.asking import show_sql
+from app.components.bringing import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
+from app.components.page import open_page
+from app.coverage import coverage
+from app.loaders import results
+from app.loaders.own import OWN, is_own, own
+
+page = open_page("yourdata")
+view = page.view
+mine = is_own(view.cache.fingerprint)
+if not mine:
+    page.verdict(
+        "Bring how confident your model was on each sample, whether it was right, and its routing or any score of "
+        "yours: the protocol then says whether that knows anything about being right that confidence does not.",
+        controls=False,
+    )
+    if own().cache is not None:
+        st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see yours.")
+elif view.rho is None:
+    page.verdict(f"This cannot be asked of your data: {view.missing}.", controls=False)
+else:
+    page.verdict(results.verdict(view).sentence)
+
+page.heading("Your file")
+page.caption(
+    "It is read in a separate process, kept for this window alone, and gone when you close or reload it. "
+    "Parquet, CSV or NPZ; pickles are never read."
+)
+table = choose_file()
+if table is not None:
+    page.heading(f"{table.name}: {table.n_rows:,} rows")
+    mapping = choose_mapping(table)
+    show_understood(table, mapping)
+    take_into_use(table, mapping)
+offer_removal()
+
+if mine:
+    page.heading("Every score by both tests")
+    page.table(
+        results.scores(view),
+        "scores",
+        names={
+            "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
+            "audited_p": "p, audited", "audited_p_holm": "Holm, audited",
+        },
+        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "audited_p", "audited_p_holm"), "%.4g"),
+    )  # fmt: skip
+    page.caption("The verdict above is about the feature in the sidebar; choose another one there to see all about it.")
+    page.heading("What each page can show of it")
+    page.sentences(
+        coverage(view.run, has_logits=bool(view.row["has_logits"])),
+        names={"page": "Page", "shows": "Shows", "lacks": "Cannot show"},
+    )
+
+page.heading("Ask your data in SQL" if mine else "Ask this cache in SQL")
+show_sql(page)
+
+page.how(r"""
+The verdict is that of the other pages: within bins of equal confidence, does accuracy differ between the lowest and the
+highest third of the chosen score? Logits give confidence, prediction and correctness; probabilities are kept as their
+logarithms; otherwise confidence and correctness are taken as they are. Routing entropies must lie in $[0, 1]$, which
+means divided by the logarithm of the number of sources. Larger files, and runs to keep, are imported with
+`python -m cache_builder import`.
+""")
+page.finish()
