@@ -24,7 +24,7 @@ MIN_WEIGHT = 1.0
 """A value that rests on less than one calibration sample's weight is left blank."""
 SLICE_POINTS = 48
 SURFACE_POINTS = 64
-CELLS = 22
+CELLS = 16
 """Cells per axis that calibration samples are gathered in to be drawn."""
 
 
