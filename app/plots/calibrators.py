@@ -65,9 +65,9 @@ def _intervals(rows: pd.DataFrame, methods: Sequence[str], theme: Theme, width: 
     return traces
 
 
-def _room(fig: go.Figure, ends: pd.DataFrame) -> None:
-    """A horizontal axis that leaves room beside the longest interval."""
-    low, high = float(ends.min().min()), float(ends.max().max())
+def _room(fig: go.Figure, drawn: pd.Series) -> None:
+    """A horizontal axis with room at both ends of all that is drawn."""
+    low, high = float(drawn.min()), float(drawn.max())
     margin = 0.06 * (high - low) or 0.01
     fig.update_xaxes(range=[low - margin, high + margin])
 
@@ -113,9 +113,10 @@ def _with_points(
 ) -> go.Figure:
     digits = METRICS[metric].digits
     fig.add_traces(_intervals(rows, methods, theme))
-    _room(fig, rows[["low", "high", "value"]])
+    runs = board.runs[(board.runs["metric"] == metric) & board.runs["method"].isin(methods)]
+    # A seed may lie beyond mean ± std, so the seeds have their say in the range too.
+    _room(fig, pd.concat([rows[["low", "high"]].melt()["value"], runs["value"]]))
     if board.n_runs > 1:
-        runs = board.runs[(board.runs["metric"] == metric) & board.runs["method"].isin(methods)]
         fig.add_trace(
             go.Scatter(
                 x=runs["value"], y=[methods.index(name) for name in runs["method"]], mode="markers", name="seeds",
@@ -150,7 +151,7 @@ def contrast_panel(contrasts: pd.DataFrame, metric: str, theme: Theme) -> go.Fig
     fig = _method_figure(theme, controls, title=title, x=f"difference in {label}", row=44)
     reference(fig, theme, x0=0, x1=0, y0=-0.5, y1=len(controls) - 0.5)
     fig.add_traces(_intervals(rows, controls, theme))
-    _room(fig, rows[["low", "high", "difference"]].assign(zero=0.0))
+    _room(fig, pd.concat([rows[["low", "high", "difference"]].melt()["value"], pd.Series([0.0])]))
     fig.add_trace(
         go.Scatter(
             x=rows["difference"], y=np.arange(len(controls)), mode="markers", name="difference", showlegend=False,

@@ -240,6 +240,15 @@ def test_titles_say_the_finding(expected):
     assert contrast_panel(one, "nll", Theme()).layout.title.text == "NLL: lower than Conf. only"
 
 
+def test_no_seed_lies_outside_its_panel(expected):
+    board = scoreboard(expected)
+    for metric in HEADLINE:
+        low, high = metric_panel(board, metric, Theme()).layout.xaxis.range
+        values = board.runs[board.runs["metric"] == metric]["value"]
+        assert low < values.min()
+        assert values.max() < high
+
+
 def test_tied_winners_are_all_named():
     ranked = pd.DataFrame({"method": ["ts", "hb", "ts", "hb"], "rank": [1, 2, 2, 1]})
     counts = pd.DataFrame({"method": ["ts", "hb"], "n_first": [1, 1], "n_trials": [2, 2], "mean_rank": [1.5, 1.5]})
