@@ -7,5 +7,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _long_work_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AppTest runs a script once, so long work is waited for instead of looked at again and again."""
+    """AppTest runs a script once, so long work is waited for instead of looked at again and again.
+
+    Nor is it given up meanwhile: a job that nobody looks at ends after `PATIENCE`, which a busy machine can exceed.
+    """
     monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 100.0)
+    monkeypatch.setattr("app.loaders.jobs.PATIENCE", 200.0)
