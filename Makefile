@@ -30,9 +30,8 @@ chromium:
 		&& apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || echo "no Chromium: browser tests are skipped"
 
 # Pictures of every page, for the documentation and for whoever changed one to look at.
-screenshots: $(VENV)/dev.stamp chromium
-	mkdir -p docs/screenshots
-	ROUTECAL_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/browser -k no_text_is_cut
+screenshots: $(VENV)/dev.stamp chromium publish
+	$(PY) tests/browser/screenshots.py data/routing.duckdb docs/screenshots
 
 bench: $(VENV)/dev.stamp
 	$(PY) -m engine bench

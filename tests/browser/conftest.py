@@ -79,9 +79,9 @@ def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("the dashboard did not answer in 90 s")
 
 
-def wait_until_idle(page: Page) -> None:
-    """The script has run, nothing is stale, for 120 ms on end."""
-    quiet, deadline = 0, time.monotonic() + 90
+def wait_until_idle(page: Page, patience: float = 90.0) -> None:
+    """The script has run, nothing is stale, for 120 ms on end; fails after `patience` seconds."""
+    quiet, deadline = 0, time.monotonic() + patience
     while quiet < 3:
         assert time.monotonic() < deadline, "the page did not come to rest"
         quiet = quiet + 1 if page.evaluate(IDLE) else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -51,18 +50,10 @@ def test_every_page_opens_from_the_navigation(visit, idle):
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)], ids=["wide", "dark", "narrow"])
-def test_no_text_is_cut(visit, idle, entry, width: int, dark: bool):
+def test_no_text_is_cut(visit, entry, width: int, dark: bool):
     page = visit(entry.address, width=width, dark=dark)
     page.wait_for_timeout(400)
     assert page.evaluate(CUT_TEXT) == []
-    folder = os.environ.get("ROUTECAL_SCREENSHOTS")
-    if folder:
-        height = page.evaluate("() => document.querySelector('[data-testid=\"stMain\"]').scrollHeight")
-        page.set_viewport_size({"width": width, "height": min(int(height), 5000)})
-        idle(page)
-        page.wait_for_timeout(500)
-        suffix = "-dark" if dark else "-narrow" if width < 800 else ""
-        page.screenshot(path=str(Path(folder) / f"{entry.name}{suffix}.png"))
 
 
 def test_a_slider_changes_the_figure_and_the_link_reproduces_it(visit, idle):
