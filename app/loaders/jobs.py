@@ -19,7 +19,7 @@ from engine.types import Progress
 
 Result = TypeVar("Result")
 WORKERS = 2
-PATIENCE = 15.0
+PATIENCE = 60.0
 """Seconds that a job goes on when nobody watches it: a viewer who reloads the page finds it still at work."""
 
 
