@@ -9,15 +9,17 @@ from cache_builder.extract import trained_record
 from cache_builder.provenance import describe
 from cache_builder.sweep import without_denormals
 from cache_builder.train import train
-from engine.store import default_shards_directory, read_shard
+from engine.published import load
+from engine.store import default_shards_directory, open_cache, publish, read_shard
 from engine.store.shard import shard_path
+from engine.sweep import diagnose
+from engine.types import CELL
 
 RUNS = {config.run_id: config for config in load_recipe("bundled").runs()}
-BUNDLED = [run_id for run_id in RUNS if shard_path(default_shards_directory(), run_id).exists()]
 FLOORS = {"cifar10": 0.64, "fashion-mnist": 0.86, "digits": 0.90}
 
 
-@pytest.mark.parametrize("run_id", BUNDLED)
+@pytest.mark.parametrize("run_id", RUNS)
 def test_a_bundled_run_is_what_the_recipe_says_and_good_enough(run_id):
     record = read_shard(shard_path(default_shards_directory(), run_id))
     config = RUNS[run_id]
@@ -34,8 +36,6 @@ def test_a_bundled_run_is_what_the_recipe_says_and_good_enough(run_id):
 
 def test_a_bundled_run_can_be_made_again(tmp_path, digits):
     run_id = "bundled-micro_vit-digits-full_ar-s0"
-    if run_id not in BUNDLED:
-        pytest.skip("that run is not bundled yet")
     stored = read_shard(shard_path(default_shards_directory(), run_id))
     here = describe("test", torch.device("cpu"), 0, digits.fingerprint)
     if any(here[name] != stored.provenance[name] for name in ("versions", "device", "data_fingerprint")):
@@ -45,6 +45,19 @@ def test_a_bundled_run_can_be_made_again(tmp_path, digits):
     again = trained_record(RUNS[run_id], digits, trained, torch.device("cpu"))
     np.testing.assert_allclose(again.logits, stored.logits, atol=1e-4)
     np.testing.assert_allclose(again.entropies, stored.entropies, atol=1e-4)
+
+
+def test_the_bundle_has_the_shape_of_the_papers_sweep(tmp_path):
+    publish(default_shards_directory(), tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        rows = diagnose(cache, n_resamples=50)
+    assert len(rows[rows["suite"] == "bundled"]) == len(RUNS)
+    routed = rows[(rows["suite"] == "bundled") & rows["variant"].isin(["full_ar", "block_ar"])]
+    assert routed[["max_gap", "weighted_gap", "paper_p", "audited_p"]].notna().all(axis=None)
+    runs_by_cell = routed.groupby(list(CELL), dropna=False).size()
+    published = load("ar_sweep")
+    tested = published.loc[published["column"] == "Runs tested", "value"]
+    assert sorted(runs_by_cell) == sorted(tested.astype(int))
 
 
 def test_the_bundle_stays_small():
