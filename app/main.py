@@ -27,7 +27,7 @@ sections: dict[str, list] = {}
 for entry in PAGES:
     page = st.Page(entry.script, title=entry.title, url_path=entry.name, default=entry is PAGES[0])
     sections.setdefault(entry.section, []).append(page)
-current = st.navigation(sections, position="hidden" if presenting else "sidebar")
+current = st.navigation(sections, position="hidden" if presenting else "sidebar", expanded=True)
 if presenting:
     present(current, [page for pages in sections.values() for page in pages])
 try:
