@@ -80,7 +80,7 @@ def probe_scores(result: ProbeResult, shown: Sequence[str], kind: Kind, theme: T
         f"{probe_label(probe, kind)}: <b>{result.mean[probe]:.3f}</b>".replace("-0", "−0") for probe in shown
     ]  # fmt: skip
     drawn = row_figure(
-        theme, title=_scores_title(result, shown, kind), x="held-out R² (share of the error's variance explained)",
+        theme, title=_scores_title(result, shown, kind), x="held-out R²",
         cells=labels, n_lanes=[1] * len(shown), lane=_LANE, below=_BELOW, width=60,
     )  # fmt: skip
     fig = drawn.figure

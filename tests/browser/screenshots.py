@@ -1,7 +1,7 @@
 """Pictures of every page over a real cache, for the documentation and for whoever changed a page to look at.
 
 `python tests/browser/screenshots.py CACHE FOLDER`, run by `make screenshots`: each page whole, light, dark and narrow.
-The light ones are kept in git, so they are reduced to few colours.
+The light ones are kept in git, so they are reduced to 256 colours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.registry import PAGES  # noqa: E402
 from tests.browser.conftest import wait_until_idle  # noqa: E402
 from tests.browser.latency import serve  # noqa: E402
 
-TALLEST, COLOURS = 6000, 64
+TALLEST, COLOURS = 6000, 256
 PATIENCE = 600.0
 """Seconds for a page that computes for a while on its first visit."""
 
@@ -69,7 +69,7 @@ def main(cache: Path, folder: Path) -> None:
             for look in LOOKS:
                 picture = Image.open(io.BytesIO(whole_page(browser, f"{app}/{entry.address}", look))).convert("RGB")
                 target = folder / f"{entry.name}{look.suffix}.png"
-                picture.quantize(COLOURS).save(target, optimize=True)
+                picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(target, optimize=True)
                 print(f"{target.name}: {target.stat().st_size / 1000:.0f} kB", flush=True)
         browser.close()
 
