@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 
@@ -13,3 +15,9 @@ def _long_work_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 100.0)
     monkeypatch.setattr("app.loaders.jobs.PATIENCE", 200.0)
+
+
+@pytest.fixture(autouse=True)
+def _main_module_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AppTest puts the script it runs in the place of `__main__`, which a process spawned later would import."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])

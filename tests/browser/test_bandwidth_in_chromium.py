@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -43,10 +45,11 @@ def test_arrow_keys_change_the_surface_and_the_link_reproduces_it(visit, idle):
     slider.focus()
     for _ in range(4):
         slider.press("ArrowRight")
-    page.wait_for_timeout(500)
+        page.wait_for_timeout(200)
+        idle(page)
+    expect(page).to_have_url(re.compile("hr=2"), timeout=20_000)
     idle(page)
     after = page.evaluate(surface)
     assert after != before
-    assert "hr=2" in page.url
     again = visit(page.url)
     assert again.evaluate(surface) == after
