@@ -67,12 +67,15 @@ NEXT_PAINT = """place => new Promise(resolve => {
     };
     look();
 })"""
-# Resolves with the time of the first frame in which the page of this title shows a figure that has been drawn.
+# Resolves with the time of the first frame in which the page of this title shows a figure that has been drawn, or is at
+# rest without one.
 PAGE_PAINTED = """title => new Promise(resolve => {
     const look = () => {
         const heading = document.querySelector('h1');
         const figure = document.querySelector('.js-plotly-plot .main-svg');
-        if (heading && heading.textContent.includes(title) && figure && !figure.closest('[data-stale="true"]'))
+        const atRest = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
+        const drawn = figure ? !figure.closest('[data-stale="true"]') : atRest;
+        if (heading && heading.textContent.includes(title) && drawn)
             requestAnimationFrame(() => resolve(performance.now()));
         else setTimeout(look, 5);
     };
