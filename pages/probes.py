@@ -89,8 +89,7 @@ if view.run.n_samples < MINIMUM_SAMPLES:
     st.stop()
 everything = probes.inputs(view)
 step = choose_step(presenting=presenting())
-head = st.container()
-left, right = st.columns([1, 3])
+head, (left, right) = st.container(), st.columns([1, 3])
 with left:
     settings, given = choose_settings(everything)
 with head:
@@ -98,7 +97,9 @@ with head:
         "audit", probes.audit_key(view, given, settings),
         lambda progress: probes.audited(view, given, settings, progress), label="Train the probes",
     )  # fmt: skip
-    if result is not None:
+    if result is None:
+        page.verdict("The probes of this run have not been trained yet.", controls=False)
+    else:
         page.verdict(judge_probes(result, kind=given.kind, step=step).sentence, controls=False)
         page.caption(f"Probes: {settings.describe()}, {len(given.numbers)} of {len(everything.numbers)} {given.unit}.")
         for note in result.notes:
@@ -106,7 +107,6 @@ with head:
 if result is None:
     page.finish()
     st.stop()
-
 shown = tuple(probe for probe in STEPS[step] if probe in result.r2)
 with right:
     page.figure(plots.probe_scores(result, shown, given.kind, page.theme), "scores", alt="Held-out R² of each probe")
