@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.registry import PAGES
+from app.registry import PAGES, page_for
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("browser")
@@ -31,11 +31,12 @@ CUT_TEXT = """() => {
 
 
 DRAWN = """() => [...document.querySelectorAll('.js-plotly-plot')].map(
-    figure => JSON.stringify(figure.data.map(trace => [trace.x, trace.y])))"""
+    figure => JSON.stringify([figure.data.map(trace => [trace.x, trace.y, trace.text]),
+        (figure.layout.annotations || []).map(note => note.text)]))"""
 
 
 def figures(page: Page) -> list[str]:
-    """What is drawn, as text: the data behind every figure."""
+    """What is drawn, as text: the data and the words of every figure."""
     return page.evaluate(DRAWN)
 
 
@@ -72,13 +73,36 @@ def test_a_slider_changes_the_figure_and_the_link_reproduces_it(visit, idle):
     assert figures(again)[0] == after[0]
 
 
+def choose_feature(page: Page, words: str) -> None:
+    page.get_by_role("combobox", name="Feature").click()
+    page.keyboard.type(words)
+    page.wait_for_timeout(300)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize(
+    ("name", "choice"),
+    [("overview", None), ("mechanism", None), ("sweep", None), ("reliability", "equal mass"), ("null", "weighted gap")],
+)
+def test_the_main_control_changes_the_figures_and_the_link_reproduces_them(visit, idle, name: str, choice: str | None):
+    page = visit(page_for(name).address)
+    before = figures(page)
+    if choice is None:
+        choose_feature(page, "spread of")
+    else:
+        page.get_by_test_id("stMain").get_by_text(choice, exact=True).first.click()
+    page.wait_for_url(lambda address: "?" in address, timeout=30_000)
+    page.wait_for_timeout(300)
+    idle(page)
+    after = figures(page)
+    assert after != before
+    assert figures(visit(page.url)) == after
+
+
 def test_choosing_a_feature_changes_the_page_and_the_printed_link_works(visit, idle):
     page = visit("gap")
     before = figures(page)
-    page.get_by_role("combobox", name="Feature").click()
-    page.keyboard.type("spread of")
-    page.wait_for_timeout(300)
-    page.keyboard.press("Enter")
+    choose_feature(page, "spread of")
     expect(page.get_by_text("feature: spread of routing entropy over depth")).to_be_visible(timeout=30_000)
     idle(page)
     assert figures(page) != before
