@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
+
+from engine.errors import InvalidInput
 
 SMALLEST_NORM = 1e-12  # keeps the score of an all-zero state finite
 
@@ -26,35 +28,58 @@ SubLayer = Callable[[nn.Module, Tensor], Tensor]
 
 
 class Recorder:
-    """Collects the entropy of alpha over sources, one number per token, from every mixing sub-layer.
+    """Reduces alpha to H_l, the token mean of its entropy over sources divided by log T, for every mixing sub-layer.
 
-    The token means are taken once per forward pass and not once per sub-layer: on a small model the fixed cost of each
-    tensor operation is most of the cost of capturing. What is kept until then is a D-th of one state per sub-layer.
+    On a small model the fixed cost of each tensor operation is most of the cost of capturing, so the weights of
+    successive sub-layers are reduced together; `LARGEST_WAIT` bounds how much alpha is ever held, whatever the model.
     """
 
+    LARGEST_WAIT = 2**18  # numbers, 1 MB
+
     def __init__(self) -> None:
-        self.entropies: list[Tensor] = []  # (batch * tokens,) each
-        self.maxima: list[float] = []  # log T, the largest entropy possible
+        self.waiting: list[Tensor] = []  # alpha, (T, batch * tokens) each, equally many tokens in all
+        self.n_waiting = 0
+        self.reduced: list[Tensor] = []  # H, (sub-layers, batch) each
         self.batch = 0
 
     def add(self, alpha: Tensor, batch: int) -> None:
-        """Take alpha (T, batch * tokens) and keep only its entropy per token."""
-        self.entropies.append(torch.special.entr(alpha).sum(dim=0))
-        self.maxima.append(math.log(len(alpha)))
+        """Take the weights alpha (T, batch * tokens) of the next sub-layer."""
+        if batch != self.batch and (self.waiting or self.reduced):
+            raise InvalidInput("capture", "one forward pass per take()", f"batches of {self.batch} and {batch} samples")
+        if self.waiting and (
+            alpha.shape[1] != self.waiting[0].shape[1] or self.n_waiting + alpha.numel() > self.LARGEST_WAIT
+        ):
+            self._reduce()
+        self.waiting.append(alpha)
+        self.n_waiting += alpha.numel()
         self.batch = batch
+
+    def _reduce(self) -> None:
+        alpha = torch.cat(self.waiting)
+        tokens = alpha.shape[1] // self.batch
+        average = _average(tuple(map(len, self.waiting)), tokens, alpha.dtype, alpha.device)
+        per_token = average @ torch.special.entr(alpha)
+        self.reduced.append(per_token.view(len(self.waiting), self.batch, tokens).sum(dim=2))
+        self.waiting.clear()
+        self.n_waiting = 0
 
     def take(self) -> Tensor:
         """(batch, L) normalised entropies H_l in [0, 1] since the last call."""
-        if not self.entropies:
+        if not self.waiting:
             return torch.empty(0, 0)
-        stages = groupby(self.entropies, key=len)  # a stage's sub-layers see equally many tokens
-        means = [
-            torch.stack(list(stage)).view(-1, self.batch, size // self.batch).mean(dim=2) for size, stage in stages
-        ]
-        profile = torch.cat(means).T / means[0].new_tensor(self.maxima)
-        self.entropies.clear()
-        self.maxima.clear()
+        self._reduce()
+        profile = torch.cat(self.reduced).T
+        self.reduced.clear()
         return profile.clamp_(max=1.0)  # rounding may exceed 1 by one unit in the last place
+
+
+@lru_cache(maxsize=64)
+def _average(n_sources: tuple[int, ...], tokens: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(L, sum_l T_l): row l weighs the T_l rows of its sub-layer by 1 / (log T_l * tokens), and all others by 0."""
+    with torch.inference_mode(False):  # kept for later passes, which may record gradients
+        owner = torch.arange(len(n_sources)).repeat_interleave(torch.tensor(n_sources))
+        weights = torch.tensor([1 / (math.log(sources) * tokens) for sources in n_sources], dtype=dtype)
+        return (nn.functional.one_hot(owner).T * weights[:, None]).to(device)
 
 
 def mixture(sources: list[Tensor], alpha: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cache_builder.models import BACKBONES, create_model
-from cache_builder.models.routed import RoutedBlocks
+from cache_builder.models.routed import Recorder, RoutedBlocks
 from cache_builder.models.seams import stages, token_grid
 from cache_builder.routing import capture_block_norms, capture_entropies, routing_layers
 from engine.errors import InvalidInput, UnknownName
@@ -213,6 +213,29 @@ def test_capture_is_off_outside_its_context_and_wants_one_pass_per_take():
         with pytest.raises(InvalidInput, match="one forward pass"):
             capture.take()
     assert all(stage.recorder is None for stage in routed(model))
+
+
+def test_capture_refuses_batches_of_two_sizes_without_a_take_between():
+    model = create_model("micro_vit", variant="full_ar").eval()
+    with torch.no_grad(), capture_entropies(model) as capture:
+        model(images(3))
+        with pytest.raises(InvalidInput, match="batches of 3 and 4 samples"):
+            model(images(4))
+        assert len(capture.take()) == 3
+
+
+@pytest.mark.parametrize("largest", [2**18, 500, 1])
+def test_recorder_holds_little_alpha_and_its_size_changes_nothing(largest, monkeypatch):
+    monkeypatch.setattr(Recorder, "LARGEST_WAIT", largest)
+    recorder = Recorder()
+    shapes = [(2, 32), (2, 32), (3, 32), (5, 32), (2, 8), (3, 8)]  # two stages: 8 and 2 tokens for each of 4 samples
+    alphas = [torch.softmax(torch.randn(shape, dtype=torch.float64), dim=0) for shape in shapes]
+    for alpha in alphas:
+        recorder.add(alpha, batch=4)
+        assert sum(waiting.numel() for waiting in recorder.waiting) <= max(largest, alpha.numel())
+    expected = [torch.special.entr(a).sum(0).view(4, -1).mean(1) / math.log(len(a)) for a in alphas]
+    torch.testing.assert_close(recorder.take(), torch.stack(expected, dim=1))
+    assert recorder.take().numel() == 0
 
 
 def test_block_norms_equal_norms_of_the_block_outputs():
