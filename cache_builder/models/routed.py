@@ -58,7 +58,8 @@ class Recorder:
         alpha = torch.cat(self.waiting)
         tokens = alpha.shape[1] // self.batch
         average = _average(tuple(map(len, self.waiting)), tokens, alpha.dtype, alpha.device)
-        per_token = average @ torch.special.entr(alpha)
+        with torch.autocast(alpha.device.type, enabled=False):  # a product in half precision would cost three digits
+            per_token = average @ torch.special.entr(alpha)
         self.reduced.append(per_token.view(len(self.waiting), self.batch, tokens).sum(dim=2))
         self.waiting.clear()
         self.n_waiting = 0

@@ -238,6 +238,17 @@ def test_recorder_holds_little_alpha_and_its_size_changes_nothing(largest, monke
     assert recorder.take().numel() == 0
 
 
+def test_recorder_keeps_full_precision_under_autocast():
+    alpha = torch.softmax(torch.randn(4, 24), dim=0)
+    profiles = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            recorder = Recorder()
+            recorder.add(alpha, batch=3)
+            profiles.append(recorder.take())
+    assert torch.equal(profiles[0], profiles[1])
+
+
 def test_block_norms_equal_norms_of_the_block_outputs():
     model = create_model("micro_vit").eval()
     with torch.no_grad():
