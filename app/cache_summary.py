@@ -17,7 +17,8 @@ class CacheSummary:
     """The protocol over a cache.
 
     every : all runs, ensembles too; counted : without ensembles, p-values corrected over them. Both carry `cell`, how
-    the cell is called, `run`, the full name, and `slot`, the column of the inventory. first : where to look first, with
+    the cell is called, and its parts `backbone_name`, `dataset_name` and `variant_name`; `run`, the full name; and
+    `slot`, the column of the inventory. first : where to look first, with
     `reason`. p_values : both tests' sorted p-values beside uniform ones. stable.cells carries `cell` too.
     """
 
@@ -29,21 +30,22 @@ class CacheSummary:
     stable: StabilityVerdict
 
 
-def _cell_labels(runs: pd.DataFrame) -> pd.Series:
-    """Backbone, data set and variant of each run; the suite too where two suites hold the same."""
-    columns = ["backbone", "dataset", "variant", "block_size"]
-    short = pd.Series(
-        [
-            " · ".join(
-                [BACKBONES.get(backbone, backbone), DATASETS.get(dataset, dataset), variant_label(variant, size)]
-            )
-            for backbone, dataset, variant, size in runs[columns].itertuples(index=False)
-        ],
-        index=runs.index,
-    )
+def _cell_names(runs: pd.DataFrame) -> pd.DataFrame:
+    """Backbone, data set and variant of each run as a reader sees them, and the three together as `cell`.
+
+    The variant carries the suite too where two suites hold the same cell.
+    """
+    named = pd.DataFrame({
+        "backbone_name": [BACKBONES.get(backbone, backbone) for backbone in runs["backbone"]],
+        "dataset_name": [DATASETS.get(dataset, dataset) for dataset in runs["dataset"]],
+        "variant_name": [variant_label(*pair) for pair in runs[["variant", "block_size"]].itertuples(index=False)],
+    }, index=runs.index)  # fmt: skip
     single = ~is_ensemble(runs["suite"])
-    shared = runs["suite"].where(single).groupby(short).transform("nunique") > 1
-    return short.where(~(shared & single), short + " (" + runs["suite"] + ")")
+    suites = named.assign(suite=runs["suite"].where(single)).groupby(list(named.columns))["suite"]
+    shared = suites.transform("nunique") > 1
+    variant = named["variant_name"].where(~(shared & single), named["variant_name"] + " (" + runs["suite"] + ")")
+    cell = named["backbone_name"] + " · " + named["dataset_name"] + " · " + variant
+    return named.assign(variant_name=variant, cell=cell)
 
 
 def _slots(runs: pd.DataFrame) -> pd.Series:
@@ -55,11 +57,7 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
 
 def labelled(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows in reading order, with the names that a page shows."""
-    named = pd.DataFrame({
-        "cell": _cell_labels(runs),
-        "slot": _slots(runs),
-        "run": [run_label(row) for _, row in runs.iterrows()],
-    })  # fmt: skip
+    named = _cell_names(runs).assign(slot=_slots(runs), run=[run_label(row) for _, row in runs.iterrows()])
     order = ["backbone", "dataset", "variant", "block_size", "suite", "seed"]
     return rows.join(named, on="run_id").sort_values(order, kind="stable").reset_index(drop=True)
 

@@ -11,6 +11,14 @@ from app.plots.rows import TEST_LABELS
 from engine.sweep import chance_range
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
+MOST_ABREAST = 2
+_GREY = "One tile per run; a stronger grey is a larger value, on one scale for all data sets."
+CAPTIONS = {
+    "p": "One tile per run: ● is the audited test, ○ the paper's; a solid tile is rejected after Holm's correction "
+    "over all runs, a grey one only without it, a dotted one cannot be tested.",
+    "accuracy": _GREY,
+    "raw_ece": _GREY,
+}
 
 page = open_page("overview", whole_cache=True)
 view = page.view
@@ -31,18 +39,18 @@ else:
             st.metric(label, str(value), beside, delta_color="off", delta_arrow="off", width="content")
     page.note(" · ".join(f"{label}: {value} ({beside})" for label, value, beside in numbers))
 
-    side_by_side = len(plots.slots(counted)) <= WIDE_SLOTS
-    panels = st.columns(3) if side_by_side else [st.container() for _ in range(3)]
-    for panel, measure in zip(panels[:2], plots.MEASURES, strict=True):
-        with panel:
-            grid = plots.measure_grid(counted, measure, page.theme)
-            page.figure(grid, measure, alt=f"{plots.MEASURES[measure]} of every cell and seed")
-    with panels[2]:
-        page.figure(plots.p_grid(counted, verdict, page.theme), "p", alt="Both p-values of every cell and seed")
-    page.caption(
-        "One tile per run. In the panel of p-values ● is the audited test, ○ the paper's; a solid tile is rejected "
-        "after Holm's correction over all runs, a grey one only without it, a dotted one cannot be tested."
-    )
+    measure = st.radio(
+        "Show of every run", list(plots.MEASURES), format_func=plots.MEASURES.get, horizontal=True, key="tiles",
+        bind="query-params",
+    )  # fmt: skip
+    grids = list(plots.inventory(counted, measure, verdict, page.theme).items())
+    abreast = MOST_ABREAST if len(plots.slots(counted)) <= WIDE_SLOTS else 1
+    for start in range(0, len(grids), abreast):
+        row = grids[start : start + abreast]
+        for panel, (dataset, grid) in zip(st.columns(abreast, gap="large"), row, strict=False):
+            with panel:
+                page.figure(grid, f"{measure}-{dataset}", alt=f"{plots.MEASURES[measure]} of every run on {dataset}")
+    page.caption(CAPTIONS[measure])
 
     left, right = st.columns(2, gap="large")
     with left:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import TEST_LABELS, mark_of, row_figure
+from app.plots.rows import TEST_LABELS, lines_of, mark_of, name_at_left, row_figure
 from app.plots.theme import Theme, empty_figure, reference, translucent
 from engine.verdict_sweep import CacheVerdict
 
-MEASURES = {"accuracy": "Accuracy", "raw_ece": "Raw ECE"}
+MEASURES = {"p": "p-values of both tests", "accuracy": "accuracy", "raw_ece": "raw ECE"}
 _FAINTEST, _STRONGEST = 0.06, 0.38
+_MOST_TEXTS = 12  # more tiles than this in a row are too narrow for numbers, which are then in the tooltip only
+_FEWEST = 3  # a single seed does not get a tile as wide as the figure
+_NAMES = 128  # pixels for the names of variants
 _CORRECTIONS = {
     "nominal": "without correction, p ≤ {alpha:g}",
     "benjamini_hochberg": "after Benjamini-Hochberg",
@@ -26,34 +29,50 @@ def slots(rows: pd.DataFrame) -> list[str]:
     return order["slot"].drop_duplicates().tolist()
 
 
-def _tiles(
-    rows: pd.DataFrame, theme: Theme, title: str, style: Callable[[pd.Series], tuple[str, str, str]], hover: list[str]
-) -> go.Figure:
-    """A tile per run; `style` gives its fill, the colour of its text and the text."""
+Style = Callable[[pd.Series], tuple[str, str, str]]
+"""The fill of a run's tile, the colour of its text and the text."""
+
+
+def _tiles(rows: pd.DataFrame, theme: Theme, title: str, style: Style, lane: int) -> go.Figure:
+    """A tile per run: seeds side by side, variants one below the other, backbones as headings."""
     columns = slots(rows)
-    cells = rows["cell"].drop_duplicates().tolist()
+    variants = rows.groupby("backbone_name", sort=False)["variant_name"].unique()
     drawn = row_figure(
-        theme, title=title, x="", cells=cells, n_lanes=[1] * len(cells), lane=44, below=8, heads=columns, width=36
-    )
+        theme, title=title, x="", cells=[f"<b>{name}</b>" for name in variants.index],
+        n_lanes=[len(names) for names in variants], lane=lane, below=8, heads=columns, width=36, left=_NAMES,
+    )  # fmt: skip
     fig, half = drawn.figure, drawn.lane / 2
+    heights = {
+        (backbone, name): height
+        for (backbone, names), lanes in zip(variants.items(), drawn.lanes, strict=True)
+        for name, height in zip(names, lanes, strict=True)
+    }
+    names = [
+        name_at_left(theme, lines_of(name, 17), fig.layout.margin.l) | {"y": height, "yanchor": "middle"}
+        for (_, name), height in heights.items()
+    ]
     tiles, texts = [], []
     for _, row in rows.iterrows():
-        column, y = columns.index(row["slot"]), drawn.lanes[cells.index(row["cell"])][0]
+        column, y = columns.index(row["slot"]), heights[row["backbone_name"], row["variant_name"]]
         fill, ink, text = style(row)
         tiles.append({
-            "type": "rect", "x0": column - 0.48, "x1": column + 0.48, "y0": y - half, "y1": y + half, "fillcolor": fill,
-            "layer": "below", "line": {"color": theme.muted, "width": 1, "dash": "dot" if text == "–" else "solid"},
+            "type": "rect", "x0": column - 0.48, "x1": column + 0.48, "y0": y - half + 1, "y1": y + half - 1,
+            "fillcolor": fill, "layer": "below",
+            "line": {"color": theme.muted, "width": 1, "dash": "dot" if text == "–" else "solid"},
         })  # fmt: skip
-        texts.append((column, y, text, ink))
+        texts.append((column, y, text if len(columns) <= _MOST_TEXTS else "", ink))
     fig.add_trace(
         go.Scatter(
             x=[text[0] for text in texts], y=[text[1] for text in texts], text=[text[2] for text in texts],
             mode="text", textfont={"color": [text[3] for text in texts], "size": theme.font_size}, showlegend=False,
-            hovertext=hover, hovertemplate="%{hovertext}<extra></extra>",
+            hovertext=[_hover(row) for _, row in rows.iterrows()], hovertemplate="%{hovertext}<extra></extra>",
         )
     )  # fmt: skip
     fig.update_layout(
-        shapes=tiles, margin_r=2, xaxis={"visible": False, "range": [-0.5, len(columns) - 0.5], "fixedrange": True}
+        shapes=tiles,
+        annotations=[*fig.layout.annotations, *names],
+        margin_r=2,
+        xaxis={"visible": False, "range": [-0.5, max(len(columns), _FEWEST) - 0.5], "fixedrange": True},
     )
     return fig
 
@@ -74,8 +93,26 @@ def _p_hover(row: pd.Series) -> str:
     )
 
 
-def measure_grid(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
-    """Accuracy or raw ECE of every run, darker for larger values."""
+def inventory(rows: pd.DataFrame, measure: str, verdict: CacheVerdict, theme: Theme) -> dict[str, go.Figure]:
+    """A figure per data set, by its name: one of `MEASURES` of every run."""
+    style = _p_style(verdict, theme) if measure == "p" else _value_style(rows, measure, theme)
+    finding = _p_finding(verdict) if measure == "p" else _value_finding(measure)
+    return {
+        str(name): _tiles(part, theme, f"{name}: {finding(part)}", style, lane=42 if measure == "p" else 28)
+        for name, part in rows.groupby("dataset_name", sort=False)
+    }
+
+
+def _value_finding(measure: str) -> Callable[[pd.DataFrame], str]:
+    def finding(part: pd.DataFrame) -> str:
+        low, high = part[measure].min(), part[measure].max()
+        return f"{MEASURES[measure]} {low:.3f}" + ("" if low == high else f" to {high:.3f}")
+
+    return finding
+
+
+def _value_style(rows: pd.DataFrame, measure: str, theme: Theme) -> Style:
+    """Darker for larger values, on one scale for all data sets."""
     values = rows[measure].astype(float)
     low, high = values.min(), values.max()
     strength = (values - low) / (high - low) if high > low else values * 0
@@ -84,8 +121,7 @@ def measure_grid(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
     def style(row: pd.Series) -> tuple[str, str, str]:
         return translucent(theme.text, round(shade[row["run_id"]], 3)), theme.text, f"{row[measure]:.3f}"
 
-    title = f"{MEASURES[measure]} runs from {low:.3f} to {high:.3f}"
-    return _tiles(rows, theme, title, style, [_hover(row) for _, row in rows.iterrows()])
+    return style
 
 
 def _short_p(p: float) -> str:
@@ -94,10 +130,18 @@ def _short_p(p: float) -> str:
     return "&lt;.001" if p < 0.001 else f"{p:.3f}".removeprefix("0") if p < 0.1 else f"{p:.2f}".removeprefix("0")
 
 
-def p_grid(rows: pd.DataFrame, verdict: CacheVerdict, theme: Theme) -> go.Figure:
-    """Both p-values of every run: a solid tile is rejected after Holm by either test, a grey one only before."""
+def _p_finding(verdict: CacheVerdict) -> Callable[[pd.DataFrame], str]:
+    def finding(part: pd.DataFrame) -> str:
+        corrected = (part[["paper_p_holm", "audited_p_holm"]] <= verdict.alpha).any(axis=1)
+        tested = part[["paper_p", "audited_p"]].notna().any(axis=1)
+        return f"{corrected.sum()} of {tested.sum()} rejected after Holm" if tested.any() else "nothing to test"
+
+    return finding
+
+
+def _p_style(verdict: CacheVerdict, theme: Theme) -> Style:
+    """A solid tile is rejected after Holm by either test, a grey one only before."""
     alpha = verdict.alpha
-    corrected = (rows[["paper_p_holm", "audited_p_holm"]] <= alpha).any(axis=1)
 
     def style(row: pd.Series) -> tuple[str, str, str]:
         if pd.isna(row["audited_p"]) and pd.isna(row["paper_p"]):
@@ -108,8 +152,7 @@ def p_grid(rows: pd.DataFrame, verdict: CacheVerdict, theme: Theme) -> go.Figure
         strength = _STRONGEST if row["audited_rejects"] or row["paper_rejects"] else _FAINTEST
         return translucent(theme.text, strength), theme.text, text
 
-    title = f"p-values: {int(corrected.sum())} of {verdict.n_tested} rejected after Holm"
-    return _tiles(rows, theme, title, style, [_hover(row) for _, row in rows.iterrows()])
+    return style
 
 
 def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], theme: Theme) -> go.Figure:

@@ -25,13 +25,21 @@ def mark_of(test: str, theme: Theme, size: int = 12) -> dict[str, object]:
     }
 
 
-def _lines(name: str, width: int) -> list[str]:
+def lines_of(name: str, width: int) -> list[str]:
     """The name on one line, or with its last part on a line of its own."""
     if len(name) <= width:
         return [name]
     head, dot, tail = name.rpartition(" · ")
     parts = [head + dot.rstrip(), tail]
     return [line for part in parts for line in textwrap.wrap(part, width, break_on_hyphens=False)]
+
+
+def name_at_left(theme: Theme, lines: Sequence[str], margin: int) -> dict[str, object]:
+    """An annotation that starts at the left edge of a figure with this left margin (pixels); its height is open."""
+    return {
+        "text": "<br>".join(lines), "x": 0, "xref": "paper", "xanchor": "left", "xshift": 2 - margin, "align": "left",
+        "showarrow": False, "borderpad": 0, "font": {"color": theme.text, "size": theme.font_size},
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +63,16 @@ def row_figure(
     below: int,
     heads: Sequence[str] = (),
     width: int = 46,
+    left: int = 2,
 ) -> RowFigure:
     """An empty figure with the names of the cells written in, broken after `width` characters.
 
-    `lane` and `below` (room for the axis) are pixels at normal size; `heads` stand above x = 0, 1, ... The vertical
-    axis counts pixels from the top, so that rows keep their height however many there are.
+    `lane`, `below` (room for the axis) and `left` (room for names of lanes) are pixels at normal size; `heads` stand
+    above x = 0, 1, ... The vertical axis counts pixels from the top, so that rows keep their height however many there
+    are.
     """
     scale = theme.font_size / 14
+    margin = round(left * scale)
     fig = figure(theme, title=title, x=x, y="")
     depth, lanes = (26 * scale if heads else 0.0), []
     labels = [
@@ -70,18 +81,15 @@ def row_figure(
         for x, text in enumerate(heads)
     ]  # fmt: skip
     for cell, count in zip(cells, n_lanes, strict=True):
-        lines = _lines(cell, width)
-        labels.append({
-            "text": "<br>".join(lines), "x": 0, "xref": "paper", "y": depth, "xanchor": "left", "yanchor": "top",
-            "showarrow": False, "align": "left", "borderpad": 0, "font": {"color": theme.text, "size": theme.font_size},
-        })  # fmt: skip
+        lines = lines_of(cell, width)
+        labels.append(name_at_left(theme, lines, margin) | {"y": depth, "yanchor": "top"})
         depth += (_LINE * len(lines) + 4) * scale
         lanes.append([depth + lane * scale * (position + 0.5) for position in range(count)])
         depth += (lane * count + _GAP) * scale
     bottom = round(below * scale)
     fig.update_layout(
         yaxis={"visible": False, "range": [depth, 0], "fixedrange": True},
-        margin={"t": _TOP, "b": bottom, "l": 2, "r": 12},
+        margin={"t": _TOP, "b": bottom, "l": margin, "r": 12},
         height=round(depth) + _TOP + bottom,
         annotations=labels,  # all at once: adding one at a time checks all of them every time
     )

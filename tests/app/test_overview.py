@@ -44,6 +44,16 @@ def rows(cache_path: Path) -> pd.DataFrame:
         return single_models(diagnose(cache))
 
 
+def _tiles(app) -> dict:
+    """The trace of the only inventory panel: these caches hold one data set."""
+    return figures(app)[0]["data"][0]
+
+
+def _marks(app) -> set[str]:
+    """What is written beside and above the tiles."""
+    return {annotation["text"] for annotation in figures(app)[0]["layout"]["annotations"]}
+
+
 def test_verdict_and_headline_numbers_are_the_engines(cache_path: Path, rows: pd.DataFrame, monkeypatch):
     app = open_app(cache_path, monkeypatch, "overview")
     judged = judge_cache(rows, feature="mean routing entropy")
@@ -86,21 +96,35 @@ def test_support_and_feature_do_change_it(cache_path: Path, monkeypatch):
 def test_inventory_has_a_tile_per_counted_run_with_the_engines_numbers(
     cache_path: Path, rows: pd.DataFrame, monkeypatch
 ):
-    app = open_app(cache_path, monkeypatch, "overview")
-    for position, measure in enumerate(("accuracy", "raw_ece")):
-        tiles = figures(app)[position]["data"][0]
+    for measure in ("accuracy", "raw_ece"):
+        tiles = _tiles(open_app(cache_path, monkeypatch, "overview", tiles=plots.MEASURES[measure]))
         assert sorted(tiles["text"]) == sorted(f"{value:.3f}" for value in rows[measure])
-    p_values = figures(app)[2]["data"][0]["text"]
+    app = open_app(cache_path, monkeypatch, "overview")
+    p_values = _tiles(app)["text"]
     assert len(p_values) == 8
     assert p_values.count("–") == 1
-    marks = {annotation["text"] for annotation in figures(app)[0]["layout"]["annotations"]}
-    assert {"seed 0", "seed 1", "seed 2", "seed 3", "imported", "toy · dice · Block-AR (b = 2)"} <= marks
-    assert not any("last-5" in mark for mark in marks)
+    assert {"seed 0", "seed 1", "seed 2", "seed 3", "imported", "Block-AR (b = 2)", "<b>toy</b>"} <= _marks(app)
+    assert not any("last-5" in mark for mark in _marks(app))
+
+
+def test_every_data_set_has_a_panel_of_its_own_runs(tmp_path: Path, monkeypatch, make_run):
+    data = {"a": "cifar10", "b": "digits", "c": "digits"}
+    records = [make_run(run_id, seed=seed, n=300, dataset=name) for seed, (run_id, name) in enumerate(data.items())]
+    drawn = figures(open_app(published(records, tmp_path), monkeypatch, "overview", tiles="accuracy"))
+    assert [len(panel["data"][0]["text"]) for panel in drawn[:2]] == [1, 2]
+
+
+def test_many_seeds_have_tiles_without_numbers_and_the_numbers_in_the_tooltip(rows: pd.DataFrame):
+    many = pd.concat([rows.assign(slot=f"seed {seed}", seed=seed) for seed in range(13)])
+    named = many.assign(run=many["run_id"], backbone_name="toy", dataset_name="dice", variant_name=many["variant"])
+    tiles = plots.inventory(named, "accuracy", judge_cache(rows), Theme())["dice"].data[0]
+    assert set(tiles.text) == {""}
+    assert all("accuracy 0." in text for text in tiles.hovertext)
 
 
 def test_rejections_are_drawn_beside_chance(cache_path: Path, rows: pd.DataFrame, monkeypatch):
     counts = judge_cache(rows).counts
-    drawn = traces(open_app(cache_path, monkeypatch, "overview"), 3)
+    drawn = traces(open_app(cache_path, monkeypatch, "overview"), 1)
     for test, name in (("paper", "the paper's test"), ("audited", "the audited test")):
         expected = [counts.loc[test, kind] for kind in ("nominal", "benjamini_hochberg", "holm")]
         assert numbers(drawn[name]["x"]).tolist() == expected
@@ -161,7 +185,7 @@ def test_nothing_testable_still_shows_the_inventory(tmp_path: Path, monkeypatch,
     baselines = [make_run(f"b{seed}", seed=seed, profile=False, variant="baseline") for seed in range(2)]
     app = open_app(published(baselines, tmp_path), monkeypatch, "overview")
     assert "None of the 2 runs can be tested" in verdict(app)
-    assert len(figures(app)[0]["data"][0]["text"]) == 2
+    assert len(_tiles(app)["text"]) == 2
     assert "No run can be tested" in shown(app)
 
 
@@ -173,9 +197,8 @@ def test_only_ensembles(tmp_path: Path, monkeypatch, make_run):
 def test_suites_and_repeated_runs_keep_their_own_tiles(tmp_path: Path, monkeypatch, make_run):
     suites = {"a": "test", "b": "again", "c": "test"}
     records = [make_run(run_id, seed=0, n=300, suite=suite) for run_id, suite in suites.items()]
-    layout = figures(open_app(published(records, tmp_path), monkeypatch, "overview"))[0]["layout"]
-    marks = {annotation["text"] for annotation in layout["annotations"]}
-    assert {"toy · dice · Full-AR (test)", "toy · dice · Full-AR (again)", "seed 0", "seed 0 (2)"} <= marks
+    app = open_app(published(records, tmp_path), monkeypatch, "overview")
+    assert {"Full-AR (test)", "Full-AR (again)", "seed 0", "seed 0 (2)"} <= _marks(app)
 
 
 def test_an_empty_cache_says_what_to_do(empty_cache: Path, monkeypatch):
@@ -185,8 +208,10 @@ def test_an_empty_cache_says_what_to_do(empty_cache: Path, monkeypatch):
 
 @pytest.mark.parametrize("theme", [Theme(), Theme(dark=True), Theme(large=True)])
 def test_text_is_never_small_and_solid_tiles_are_readable(rows: pd.DataFrame, theme: Theme):
-    named = rows.assign(cell=rows["variant"], slot="seed 0", run=rows["run_id"])
-    fig = plots.p_grid(named, judge_cache(rows), theme)
+    named = rows.assign(
+        backbone_name="toy", dataset_name="dice", variant_name=rows["variant"], slot="seed 0", run=rows["run_id"]
+    )
+    fig = plots.inventory(named, "p", judge_cache(rows), theme)["dice"]
     assert fig.layout.font.size >= 13
     assert fig.data[0].textfont.size >= 13
     pairs = list(zip((shape.fillcolor for shape in fig.layout.shapes), fig.data[0].textfont.color, strict=True))
