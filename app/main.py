@@ -25,9 +25,11 @@ reference = begin_request()
 require_entry()
 sections: dict[str, list] = {}
 for entry in PAGES:
-    page = st.Page(entry.script, title=entry.title, url_path=entry.name, default=entry is PAGES[0])
+    page = st.Page(entry.script, title=entry.title, url_path=entry.address or "root", default=not entry.address)
     sections.setdefault(entry.section, []).append(page)
-current = st.navigation(sections, position="hidden" if presenting else "sidebar", expanded=True)
+# The first page is served at the root; whoever types its name gets it too, and not a notice that it is missing.
+by_name = st.Page(PAGES[0].script, title=PAGES[0].title, url_path=PAGES[0].name, visibility="hidden")
+current = st.navigation(sections | {"": [by_name]}, position="hidden" if presenting else "sidebar", expanded=True)
 if presenting:
     present(current, [page for pages in sections.values() for page in pages])
 try:

@@ -81,8 +81,10 @@ if summary.verdict.n_tested:
 untested = counted[counted["paper_p"].isna() & counted["audited_p"].isna()]
 if not untested.empty:
     page.heading("Not testable")
-    for (cell, note), part in untested.groupby(["cell", "note"], sort=False):
-        page.text(f"{cell} ({', '.join(part['slot'])}): {note}.")
+    for note, part in untested.groupby("note", sort=False):
+        named = [f"{cell} ({', '.join(slots)})" for cell, slots in part.groupby("cell", sort=False)["slot"]]
+        said = note if len(part) == 1 else note.replace("this run has", "these runs have", 1)
+        page.text(f"{'; '.join(named)}: {said}.")
 
 page.how(r"""
 Each point is a run (a seed) on all its samples. Gaps are the paper's, over 15 equal-width confidence bins, with

@@ -17,10 +17,11 @@ html { font-size: 125%; }
 def present(current: StreamlitPage, pages: Sequence[StreamlitPage]) -> None:
     """Hide what a room does not need and add the two buttons; ctrl + left / right press them."""
     st.html(_STYLE)
-    position = next(index for index, page in enumerate(pages) if page.url_path == current.url_path)
-    left, right, place = st.columns([1, 1, 6])
-    if left.button("Previous", shortcut="ctrl+left", disabled=position == 0, width="stretch"):
-        st.switch_page(pages[position - 1], query_params={"present": "1"})
-    if right.button("Next", shortcut="ctrl+right", disabled=position == len(pages) - 1, width="stretch"):
-        st.switch_page(pages[position + 1], query_params={"present": "1"})
-    place.caption(f"{position + 1} of {len(pages)}: {pages[position].title}")
+    # The first page has a second address, which is not in the list.
+    position = next((index for index, page in enumerate(pages) if page.url_path == current.url_path), 0)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        back = st.button("Previous", shortcut="ctrl+left", disabled=position == 0)
+        onward = st.button("Next", shortcut="ctrl+right", disabled=position == len(pages) - 1)
+        st.caption(f"{position + 1} of {len(pages)}: {pages[position].title}", width="content")
+    if back or onward:
+        st.switch_page(pages[position + (1 if onward else -1)], query_params={"present": "1"})

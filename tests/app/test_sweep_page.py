@@ -113,7 +113,7 @@ def test_features_that_few_runs_or_no_bins_can_bear(cache_path: Path, monkeypatc
     entropy = open_app(cache_path, monkeypatch, "sweep", feature="predictive entropy")
     assert not entropy.exception
     text = shown(entropy)
-    assert "seed 0): this run has no logits" in text
+    assert "these runs have no logits" in text
     with open_cache(cache_path) as cache:
         expected = single_models(diagnose(cache, feature_name="pred_entropy"))
     sentence = judge_stability(expected, feature="predictive entropy").sentence

@@ -25,6 +25,29 @@ IDLE = """() => {
 }"""
 
 
+# A page wider than its window, and figure text that leaves its figure.
+CUT_TEXT = """() => {
+    const faults = [];
+    const wide = document.documentElement.scrollWidth - window.innerWidth;
+    if (wide > 2) faults.push(`page is ${wide} px wider than the window`);
+    for (const figure of document.querySelectorAll('.js-plotly-plot .main-svg')) {
+        const box = figure.getBoundingClientRect();
+        for (const text of figure.querySelectorAll('text')) {
+            const own = text.getBoundingClientRect();
+            if (!text.textContent.trim() || own.width === 0) continue;
+            if (own.left < box.left - 3 || own.right > box.right + 3 || own.bottom > box.bottom + 3)
+                faults.push(`cut: ${text.textContent}`);
+        }
+    }
+    return faults;
+}"""
+
+
+def cut_text(page: Page) -> list[str]:
+    """What a reader cannot read in full, in words."""
+    return page.evaluate(CUT_TEXT)
+
+
 def chromium_path() -> str:
     """Where Chromium is; without one these tests are skipped, except in CI, which must have it."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

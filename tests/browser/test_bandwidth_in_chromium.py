@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import cut_text
 from tests.browser.dragging import drag_live_slider
-from tests.browser.test_pages_in_chromium import CUT_TEXT
 
 pytestmark = pytest.mark.xdist_group("browser")
 ADDRESS = "bandwidth?variant=Full-AR"
@@ -33,7 +33,7 @@ def test_no_text_is_cut_with_every_row_drawn(visit):
     """The walk over all pages opens a run without logits first; here all rows of the live figure are drawn."""
     page = visit(ADDRESS, width=390)
     page.wait_for_timeout(400)
-    assert page.evaluate(CUT_TEXT) == []
+    assert cut_text(page) == []
     assert page.evaluate("() => document.querySelectorAll('.js-plotly-plot')[0]._fullLayout.yaxis5.title.text") != ""
 
 

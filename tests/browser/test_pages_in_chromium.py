@@ -8,27 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.registry import PAGES, page_for
+from tests.browser.conftest import cut_text
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("browser")
-
-# Text that is cut off by its own box or stands outside the window, and figure text that leaves its figure.
-CUT_TEXT = """() => {
-    const faults = [];
-    const wide = document.documentElement.scrollWidth - window.innerWidth;
-    if (wide > 2) faults.push(`page is ${wide} px wider than the window`);
-    for (const figure of document.querySelectorAll('[data-testid="stPlotlyChart"] .main-svg')) {
-        const box = figure.getBoundingClientRect();
-        for (const text of figure.querySelectorAll('text')) {
-            const own = text.getBoundingClientRect();
-            if (!text.textContent.trim() || own.width === 0) continue;
-            if (own.left < box.left - 3 || own.right > box.right + 3 || own.bottom > box.bottom + 3)
-                faults.push(`cut: ${text.textContent}`);
-        }
-    }
-    return faults;
-}"""
-
 
 DRAWN = """() => [...document.querySelectorAll('.js-plotly-plot')].map(
     figure => JSON.stringify([figure.data.map(trace => [trace.x, trace.y, trace.text]),
@@ -49,12 +32,19 @@ def test_every_page_opens_from_the_navigation(visit, idle):
         assert page.get_by_test_id("stException").count() == 0
 
 
+def test_the_first_page_also_answers_to_its_name(visit):
+    page = visit(f"{PAGES[0].name}?support=7")
+    assert page.get_by_role("dialog").count() == 0
+    expect(page.get_by_role("heading", name=PAGES[0].question)).to_be_visible()
+    assert "at least 7 samples a side" in page.get_by_test_id("stCaptionContainer").first.inner_text()
+
+
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)], ids=["wide", "dark", "narrow"])
 def test_no_text_is_cut(visit, entry, width: int, dark: bool):
     page = visit(entry.address, width=width, dark=dark)
     page.wait_for_timeout(400)
-    assert page.evaluate(CUT_TEXT) == []
+    assert cut_text(page) == []
 
 
 def test_a_slider_changes_the_figure_and_the_link_reproduces_it(visit, idle):

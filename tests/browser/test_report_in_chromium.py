@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page
 from app.plots.theme import Theme
 from app.report import build_report
 from engine.store import open_cache
+from tests.browser.conftest import cut_text
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -26,20 +27,6 @@ DRAW_ALL = """async () => {
     window.scrollTo(0, 0);
 }"""
 SPECS = """() => [...document.querySelectorAll('.plot')].map(({data, layout}) => JSON.stringify([data, layout]))"""
-CUT = """() => {
-    const faults = [];
-    if (document.documentElement.scrollWidth > window.innerWidth + 2) faults.push('the page is wider than the window');
-    for (const figure of document.querySelectorAll('.plot .main-svg')) {
-        const box = figure.getBoundingClientRect();
-        for (const text of figure.querySelectorAll('text')) {
-            const own = text.getBoundingClientRect();
-            if (!text.textContent.trim() || own.width === 0) continue;
-            if (own.left < box.left - 3 || own.right > box.right + 3 || own.bottom > box.bottom + 3)
-                faults.push(`cut: ${text.textContent}`);
-        }
-    }
-    return faults;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +70,7 @@ def read(browser: Browser) -> Iterator[Callable[..., Page]]:
 def test_it_opens_offline_and_no_text_is_cut(read, reports, width: int, dark: bool):
     page = read(reports[False], width=width, dark=dark)
     assert page.locator(".plot").count() == page.locator(".plot:has(.main-svg)").count() == 18
-    assert page.evaluate(CUT) == []
+    assert cut_text(page) == []
     theme = Theme(dark=dark)
     red, green, blue = (int(theme.paper[i : i + 2], 16) for i in (1, 3, 5))
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb({red}, {green}, {blue})"
@@ -140,7 +127,7 @@ def test_on_paper_figures_are_light_and_fit(read, reports):
     assert {layout["width"] for layout in layouts} == {332, 680}
     assert {layout["font"]["color"] for layout in layouts} == {Theme().text}
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    cut = [fault for fault in page.evaluate(CUT) if fault.startswith("cut")]
+    cut = [fault for fault in cut_text(page) if fault.startswith("cut")]
     assert cut == []
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('afterprint'))")

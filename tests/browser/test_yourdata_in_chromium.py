@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.importing.examples import example_csv
-from tests.browser.test_pages_in_chromium import CUT_TEXT
+from tests.browser.conftest import cut_text
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -37,7 +37,7 @@ def test_bringing_a_file(visit, idle, width: int):
     page.get_by_role("button", name="Use this data").click()
     expect(page.get_by_text("In use.")).to_be_visible(timeout=90_000)
     idle(page)
-    assert page.evaluate(CUT_TEXT) == []
+    assert cut_text(page) == []
     assert "no evidence beyond confidence" in page.get_by_test_id("stMain").inner_text()
     assert len(kept() - before) == 1
 
