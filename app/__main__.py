@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from app.commands import report
-from engine.errors import RouteCalError
+from engine.command_line import run_command
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "report": ("app.commands.report", "what the protocol says about a cache, in one file to send"),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m app", description="RouteCal without a browser.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    summary = "what the protocol says about a cache, in one file to send"
-    report.add_arguments(commands.add_parser("report", help=summary, description=summary))
-    parsed = parser.parse_args(arguments)
-    try:
-        return report.run(parsed)
-    except RouteCalError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run_command("app", "RouteCal without a browser.", COMMANDS, sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

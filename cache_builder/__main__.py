@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import sys
 
-from engine.errors import RouteCalError
+from engine.command_line import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("cache_builder.commands.train", "train one model and write its run as a shard"),
@@ -17,26 +15,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("cache_builder.commands.info", "list the runs of a cache"),
     "verify": ("cache_builder.commands.verify", "check shards against their checksums and their own contents"),
 }
-"""Name to module and summary. Only the chosen command's module is imported: most need no torch."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="python -m cache_builder", description="From models to RouteCal's cache.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
-    for name, (module_name, summary) in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary)
-        if name == chosen:
-            module = importlib.import_module(module_name)
-            module.add_arguments(command)
-            command.set_defaults(run=module.run)
-    parsed = parser.parse_args(arguments)
-    try:
-        return int(parsed.run(parsed))
-    except RouteCalError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_command("cache_builder", "From models to RouteCal's cache.", COMMANDS, given)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,11 @@ from engine.binning import TERTILE_QUANTILES, TERTILES
 from engine.features import FEATURES
 
 NO_RUN = "none"
+FEATURE_HELP = "\n".join([
+    "What is compared at equal confidence. H_l is the routing entropy of layer l of L, c the confidence and p_k the "
+    "probability of class k of K.\n",
+    *(f"- {feature.label}: `{feature.formula}`" for feature in FEATURES.values()),
+])  # fmt: skip
 
 
 def _choose(
@@ -97,8 +102,9 @@ def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:
         )
         features = [*FEATURES, *row["extra_names"]]
         feature = _choose(
-            "Feature", features, "feature", lambda name: FEATURES[name].label if name in FEATURES else name
-        )
+            "Feature", features, "feature", lambda name: FEATURES[name].label if name in FEATURES else name,
+            help=FEATURE_HELP,
+        )  # fmt: skip
         with st.expander("Slice"):
             chosen_slice = _choose_slice(row)
         with st.expander("Protocol"):

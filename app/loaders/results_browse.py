@@ -58,7 +58,6 @@ class Calibrated:
     diagram: Diagram
     n_calibration: int
     n_evaluation: int
-    accuracy_change: float
     note: str
 
 
@@ -83,7 +82,6 @@ def _calibrated(
         diagram_of(result.confidence[method], result.correct[method], n_bins, "equal_width"),
         result.n_calibration,
         result.n_evaluation,
-        float(result.table().loc[method, "delta_accuracy"]),
         result.fitted[method].note,
     )
 

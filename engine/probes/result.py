@@ -10,7 +10,6 @@ from engine.probes.networks import Recipe
 from engine.types import FloatArray, IntArray
 
 PROBES = ("conf_lin", "conf_mlp", "full_lin", "full_mlp", "shuf_full_mlp")
-CONFIDENCE_PROBES = ("conf_lin", "conf_mlp")
 CONTRASTS: Mapping[str, tuple[str, str]] = {
     "naive": ("full_mlp", "conf_lin"),
     "capacity_matched": ("full_mlp", "conf_mlp"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pandas as pd
 
@@ -58,6 +58,18 @@ class ProbeSweep:
         return int((matched["mean"] < 0).sum())
 
 
+class AuditOptions(TypedDict, total=False):
+    """The keywords of `engine.probes.audit` that every run of a sweep is audited with; its defaults otherwise."""
+
+    hidden: int
+    epochs: int
+    lr: float
+    weight_decay: float
+    n_inits: int
+    seed: int
+    n_shuffles: int
+
+
 @dataclass(frozen=True)
 class RunSummary:
     """What a sweep keeps of one run: rows of `ProbeSweep`'s frames, without the identity of the run."""
@@ -70,14 +82,8 @@ class RunSummary:
 def audit_run(
     run: RunData,
     *,
-    hidden: int = 16,
-    epochs: int = 200,
-    lr: float = 1e-2,
-    weight_decay: float = 1e-4,
-    n_inits: int = 5,
-    seed: int = 42,
-    n_shuffles: int = 20,
     progress: Progress | None = None,
+    **options: Unpack[AuditOptions],
 ) -> RunSummary:
     """`engine.probes.audit` of one run, cut down to what a sweep keeps; a run too small for it gets a note."""
     if run.n_samples < MINIMUM_SAMPLES:
@@ -85,10 +91,7 @@ def audit_run(
         if progress is not None:
             progress(1.0, text)
         return RunSummary(notes=({"run_id": run.run_id, "code": "too_few_samples", "note": text},))
-    result = audit(
-        run.confidence, run.entropies, run.correct, hidden=hidden, epochs=epochs, lr=lr, weight_decay=weight_decay,
-        n_inits=n_inits, seed=seed, n_shuffles=n_shuffles, progress=progress,
-    )  # fmt: skip
+    result = audit(run.confidence, run.entropies, run.correct, progress=progress, **options)
     return RunSummary(
         probes=tuple(
             {"run_id": run.run_id, "probe": probe, "r2_mean": result.mean[probe], "r2_std": result.std[probe]}
@@ -120,14 +123,8 @@ def audit_sweep(
     cache: Cache,
     *,
     run_ids: Sequence[str] | None = None,
-    hidden: int = 16,
-    epochs: int = 200,
-    lr: float = 1e-2,
-    weight_decay: float = 1e-4,
-    n_inits: int = 5,
-    seed: int = 42,
-    n_shuffles: int = 20,
     progress: Progress | None = None,
+    **options: Unpack[AuditOptions],
 ) -> ProbeSweep:
     """`engine.probes.audit` for every run (or those named), then pooled.
 
@@ -143,11 +140,7 @@ def audit_sweep(
             if progress is not None:
                 progress((position + fraction) / len(runs), f"{run_id}: {text}")
 
-        summary = audit_run(
-            cache.load(run_id, with_logits=False), hidden=hidden, epochs=epochs, lr=lr, weight_decay=weight_decay,
-            n_inits=n_inits, seed=seed, n_shuffles=n_shuffles, progress=within_run,
-        )  # fmt: skip
-        summaries.append(summary)
+        summaries.append(audit_run(cache.load(run_id, with_logits=False), progress=within_run, **options))
     return pool(runs, summaries)
 
 

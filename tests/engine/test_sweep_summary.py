@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import kstest
 
@@ -21,18 +20,7 @@ from engine.sweep import (
     stability,
     uniform_order_statistics,
 )
-
-NONE = float("nan")
-
-
-def table(*rows: dict[str, object]) -> pd.DataFrame:
-    """Rows as `diagnose` makes them, with only what a test sets; corrected p-values come from `single_models`."""
-    common = {
-        "suite": "test", "backbone": "toy", "dataset": "dice", "variant": "full_ar", "block_size": NONE,
-        "max_gap": 0.1, "audited_z": 1.0, "audited_effect": 0.01, "paper_p": 0.5, "audited_p": 0.5,
-    }  # fmt: skip
-    frame = pd.DataFrame([common | {"run_id": f"r{index}", "seed": index} | row for index, row in enumerate(rows)])
-    return single_models(frame)
+from tests.engine.sweep_rows import NONE, table
 
 
 def test_ensembles_are_left_out_and_p_values_corrected_without_them():

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
-from engine.sweep import single_models
 from engine.verdict import Verdict
 from engine.verdict_sweep import could_have_seen, judge_cache, judge_stability, reason
-
-NONE = float("nan")
-
-
-def table(*rows: dict[str, object]) -> pd.DataFrame:
-    common = {
-        "suite": "test", "backbone": "toy", "dataset": "dice", "variant": "full_ar", "block_size": NONE,
-        "max_gap": 0.1, "audited_z": 1.0, "audited_effect": 0.01, "paper_p": 0.5, "audited_p": 0.5,
-    }  # fmt: skip
-    frame = pd.DataFrame([common | {"run_id": f"r{index}", "seed": index} | row for index, row in enumerate(rows)])
-    return single_models(frame)
-
+from tests.engine.sweep_rows import NONE, table
 
 UNTESTED = {"paper_p": NONE, "audited_p": NONE, "max_gap": NONE, "audited_effect": NONE, "audited_z": NONE}
 PAPER, AUDITED = {"paper_p": 1e-6}, {"audited_p": 1e-6}

@@ -3,20 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from engine.probes import CONTRASTS, PROBES, audit, audit_sweep, probe_tables
 from engine.store import RunRecord, open_cache, publish, write_shard
 
 CHEAP = {"hidden": 8, "epochs": 60, "n_inits": 2, "n_shuffles": 3}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def record(run_id, variant, seed, n=80, n_layers=3, block_size=None, decisive=False):

@@ -3,19 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from engine.errors import InvalidInput, MissingData, UnknownName
 from engine.probes import audit, descriptor, predicted_against_actual
 from engine.types import RunData
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def world(n=400, n_layers=3, seed=0):

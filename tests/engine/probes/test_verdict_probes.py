@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from engine.errors import UnknownName
 from engine.probes import Contrast, Note, Reference, audit
@@ -14,14 +13,6 @@ from engine.types import CELL
 from engine.verdict_probes import STEPS, judge_probe_sweep, judge_probes
 
 SETTINGS = {"n_inits": 3, "n_shuffles": 19}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

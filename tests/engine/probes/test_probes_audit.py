@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
@@ -18,14 +17,6 @@ from engine.probes.networks import Batch, Recipe, initial_weights, train
 from engine.splitting import split
 
 CHEAP = {"hidden": 4, "epochs": 10, "n_inits": 2, "n_shuffles": 3}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def independent_world(n, n_layers, seed):

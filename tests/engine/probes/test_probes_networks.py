@@ -11,15 +11,6 @@ from engine.probes.linear import ridge_predictions
 from engine.probes.networks import Batch, Recipe, Start, initial_weights, train
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small operations on several threads are slow on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def train_alone(inputs, target, held_out, start, recipe):
     """Predictions and losses of one plain module under torch's own autograd and Adam."""
     network = torch.nn.Sequential(
