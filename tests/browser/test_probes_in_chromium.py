@@ -26,3 +26,18 @@ def test_a_clicker_walks_out_of_the_trap(visit, idle):
     expect(page.get_by_text("networks do as well with shuffled routing")).to_be_visible(timeout=30_000)
     page.keyboard.press("PageUp")
     expect(page.get_by_text("networks do as well with shuffled routing")).not_to_be_visible(timeout=30_000)
+
+
+def test_stop_is_heard_at_once_and_the_work_can_be_begun_again(visit, idle, server):
+    page = visit("gap")
+    page.goto(f"{server}/probes?backbone=toy&variant=Full-AR&width=64&epochs=800&inits=10")
+    expect(page.get_by_test_id("stProgress")).to_be_visible(timeout=60_000)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible(timeout=10_000)
+    expect(page.get_by_test_id("stProgress")).to_have_count(0)
+    idle(page)
+    assert page.get_by_test_id("stException").count() == 0
+    page.get_by_role("button", name="Train the probes").click()
+    expect(page.get_by_test_id("stProgress")).to_be_visible(timeout=60_000)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible(timeout=10_000)
