@@ -54,8 +54,9 @@ def support_power(curves: dict[int, PowerCurve], theme: Theme) -> go.Figure:
         y="share of worlds rejected",
         height=420,
     )
-    shades = ("#440154", "#31688E", "#35B779")
-    for (support, curve), colour, dash in zip(curves.items(), shades, ("dot", "dash", "solid"), strict=False):
+    shades = ("#9E86C8", "#4C97B9", "#35B779")  # each readable on white and on black
+    # Where every bin is well filled the curves coincide: the later ones let the earlier ones show through.
+    for (support, curve), colour, dash in zip(curves.items(), shades, ("solid", "dash", "dot"), strict=False):
         table = curve.table
         fig.add_trace(
             go.Scatter(

@@ -84,14 +84,14 @@ def support_bars(gap: GapResult, theme: Theme) -> go.Figure:
     )
     for name in ("low", "high"):
         pattern = {"shape": "/" if name == "high" else "", "fgcolor": theme.paper, "size": 6}
-        solid = {"color": TERTILE_COLOURS[name], "pattern": pattern}
+        solid = {"color": TERTILE_COLOURS[name], "pattern": pattern | {"bgcolor": TERTILE_COLOURS[name]}}
         colours = [translucent(TERTILE_COLOURS[name], 1.0 if s else 0.3) for s in bins["shared"]]
         # The legend takes the look of the first bar, which may be pale: an empty bar stands in for it.
         fig.add_trace(go.Bar(x=[None], y=[None], name=f"{name} tertile", legendgroup=name, marker=solid))
         fig.add_trace(
             go.Bar(
                 x=_centres(gap.n_bins), y=bins[f"n_{name}"], name=f"{name} tertile", legendgroup=name, showlegend=False,
-                offsetgroup=name, marker={**solid, "color": colours},
+                offsetgroup=name, marker={"color": colours, "pattern": pattern},
                 hovertemplate=f"{name} tertile: %{{y}} samples<extra></extra>",
             )
         )  # fmt: skip
@@ -132,7 +132,7 @@ def gap_intervals(rows: list[dict[str, object]], theme: Theme) -> go.Figure:
         fig.add_trace(
             go.Scatter(
                 x=[row["value"]], y=[row["name"]], mode="markers+text", showlegend=False,
-                text=[f"{row['value']:.3f}"], textposition="top center",
+                text=[f"{row['value']:.3f}"], textposition="top right", cliponaxis=False,
                 marker={"color": theme.text, "size": 12},
                 hovertemplate=f"%{{y}}: %{{x:.4f}} [{row['low']:.4f}, {row['high']:.4f}]<extra></extra>",
             )
