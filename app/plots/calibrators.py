@@ -148,7 +148,7 @@ def contrast_panel(contrasts: pd.DataFrame, metric: str, theme: Theme) -> go.Fig
     found = [f"{'lower' if row.difference < 0 else 'higher'} than {SHORT[row.control]}" for row in clear.itertuples()]
     nothing = "one run, no spread to judge by" if rows["low"].isna().all() else "no clear difference"
     title = f"{label}: {' and '.join(found) or nothing}"
-    fig = _method_figure(theme, controls, title=title, x=f"difference in {label}", row=44)
+    fig = _method_figure(theme, controls, title=title, x=f"Δ {label}", row=44)
     reference(fig, theme, x0=0, x1=0, y0=-0.5, y1=len(controls) - 0.5)
     fig.add_traces(_intervals(rows, controls, theme))
     _room(fig, pd.concat([rows[["low", "high", "difference"]].melt()["value"], pd.Series([0.0])]))

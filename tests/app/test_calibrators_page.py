@@ -78,7 +78,7 @@ def test_panels_draw_values_and_intervals(cache_path: Path, expected, monkeypatc
         assert drawn["value"]["marker"]["color"][1] == OTHER_METHOD
     contrasts = judge_run(expected[0]).contrasts
     for metric, part in contrasts.groupby("metric"):
-        drawn = panel(app, f"difference in {METRICS[metric].label}")
+        drawn = panel(app, f"Δ {METRICS[metric].label}")
         np.testing.assert_allclose(numbers(drawn["difference"]["x"]), part["difference"])
 
 
