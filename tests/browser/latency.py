@@ -67,12 +67,13 @@ NEXT_PAINT = """place => new Promise(resolve => {
     };
     look();
 })"""
-# Resolves with the time of the first frame in which the page of this title shows a figure that has been drawn, or is at
-# rest without one.
+# Resolves with the time of the first frame in which the page of this title shows a figure that has been drawn since, or
+# is at rest. Figures of the page before are marked, so that one left on screen is not taken for a new one.
 PAGE_PAINTED = """title => new Promise(resolve => {
+    for (const old of document.querySelectorAll('.js-plotly-plot .main-svg')) old.dataset.old = 'yes';
     const look = () => {
         const heading = document.querySelector('h1');
-        const figure = document.querySelector('.js-plotly-plot .main-svg');
+        const figure = document.querySelector('.js-plotly-plot .main-svg:not([data-old])');
         const atRest = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
         const drawn = figure ? !figure.closest('[data-stale="true"]') : atRest;
         if (heading && heading.textContent.includes(title) && drawn)
