@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -108,6 +109,11 @@ class Protocol:
         cuts = "tertile cuts" if self.quantiles == TERTILE_QUANTILES else f"cuts at {low:.2f} and {high:.2f}"
         return f"{self.n_bins} bins, at least {self.min_support} samples a side, {cuts}"
 
+    @property
+    def test_settings(self) -> dict[str, Any]:
+        """What the engine's functions take of the settings."""
+        return {"n_bins": self.n_bins, "min_support": self.min_support, "quantiles": self.quantiles}
+
     def rows(self, n_samples: int) -> BoolArray:
         """(n,) which samples belong to the population."""
         kept = np.ones(n_samples, dtype=bool)
@@ -126,3 +132,12 @@ class Selection:
     feature: str
     slice: Slice
     protocol: Protocol
+
+    @property
+    def of_any_feature(self) -> Selection:
+        """What decides on the samples and settings of a result about other features than the chosen one.
+
+        The chosen one still counts where a tertile of it is looked at.
+        """
+        cut_by = self.feature if self.slice.tertile != "all" else ""
+        return replace(self, feature=cut_by, compare_id=None)

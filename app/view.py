@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
 
 from app.loaders.cache import load_run
-from app.selection import POPULATIONS, Selection, run_label
+from app.selection import POPULATIONS, Selection, Slice, run_label
 from engine.errors import InvalidInput, MissingData
 from engine.features import FEATURES, feature
 from engine.store import Cache
@@ -37,9 +37,9 @@ class View:
         name = self.selection.feature
         return FEATURES[name].label if name in FEATURES else name
 
-    def _prepare(self, run_id: str, with_logits: bool) -> tuple[RunData, FloatArray | None, str]:
+    def _prepare(self, *, with_logits: bool) -> tuple[RunData, FloatArray | None, str]:
         needs_logits = with_logits or self.selection.feature == "pred_entropy"
-        run = load_run(self.cache, run_id, with_logits=needs_logits)
+        run = load_run(self.cache, self.selection.run_id, with_logits=needs_logits)
         rho, missing = None, ""
         try:
             rho = feature(run, self.selection.feature)
@@ -54,7 +54,7 @@ class View:
 
     @cached_property
     def _main(self) -> tuple[RunData, FloatArray | None, str]:
-        return self._prepare(self.selection.run_id, with_logits=False)
+        return self._prepare(with_logits=False)
 
     @property
     def run(self) -> RunData:
@@ -71,21 +71,22 @@ class View:
     @cached_property
     def run_with_logits(self) -> RunData:
         """The same samples with their logits (None inside if the run has none)."""
-        return self._prepare(self.selection.run_id, with_logits=True)[0]
+        return self._prepare(with_logits=True)[0]
 
-    @cached_property
-    def compare(self) -> tuple[str, RunData, FloatArray | None] | None:
-        """Label, samples and feature of the second run, cut down in the same way."""
-        other = self.selection.compare_id
-        if other is None:
-            return None
-        run, rho, _ = self._prepare(other, with_logits=False)
-        return run_label(self.runs.loc[other]), run, rho
+    @property
+    def slice_in_force(self) -> Slice:
+        """The chosen slice without what this run cannot be cut by: a feature that it lacks, unknown true classes."""
+        chosen = self.selection.slice
+        return replace(
+            chosen,
+            tertile="all" if self.rho is None else chosen.tertile,
+            label="all" if self.run.labels is None else chosen.label,
+        )
 
     def caption(self) -> str:
         """Run, size, population, settings and cache in one line: the settings in force, whatever the URL said."""
         parts = [self.label, f"{self.run.n_samples:,} samples", POPULATIONS[self.selection.protocol.population]]
-        if not self.selection.slice.everything:
-            parts.append(f"slice: {self.selection.slice.describe()}")
+        if not self.slice_in_force.everything:
+            parts.append(f"slice: {self.slice_in_force.describe()}")
         parts += [f"feature: {self.feature_label}", self.selection.protocol.describe()]
         return " · ".join([*parts, f"cache {self.cache.fingerprint}"])

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine.binning import TERTILE_QUANTILES
+from engine.binning import N_BINS, TERTILE_QUANTILES
 from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve
 from engine.gaps.cmh import cmh_test
 from engine.gaps.gap import MIN_SUPPORT
@@ -66,23 +66,23 @@ def trust_table(
     alarms: FalseAlarms,
     power: PowerCurve,
     *,
+    n_bins: int = N_BINS,
     min_support: int = MIN_SUPPORT,
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
 ) -> pd.DataFrame:
     """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading.
 
-    min_support, quantiles : those that the controls were simulated with.
+    n_bins, min_support, quantiles : those that the controls were simulated with.
     """
     n_samples = len(pd.Series(confidence))
     rows = []
     for test in (test for test in power.detectable if test in alarms.p_values):
-        p_value = run_test(
-            TESTS[test], confidence, correct, rho, n_samples, min_support=min_support, quantiles=quantiles
-        )
+        preset = TESTS[test].over(n_bins)
+        p_value = run_test(preset, confidence, correct, rho, n_samples, min_support=min_support, quantiles=quantiles)
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({
             "test": test,
-            "label": TESTS[test].label,
+            "label": preset.label,
             "p": p_value,
             "false_alarm": rate,
             "detectable": detectable,

@@ -9,7 +9,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from engine import validation
-from engine.binning import TERTILE_QUANTILES
+from engine.binning import N_BINS, TERTILE_QUANTILES
 from engine.contingency import tabulate
 from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
@@ -162,6 +162,7 @@ def judge(
     n_resamples: int = 5000,
     n_replicates: int = 400,
     seed: int = 42,
+    n_bins: int = N_BINS,
     min_support: int = MIN_SUPPORT,
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
     progress: Progress | None = None,
@@ -169,12 +170,11 @@ def judge(
     """Does rho say anything about correctness that confidence does not? Both tests, their controls, one sentence.
 
     feature : how rho is called in the sentence. controls : simulate what the tests can and cannot see on this run
-    (about a second at n = 10,000); without them the verdict says that this was not checked.
+    (about a second at n = 10,000); without them the verdict says that this was not checked. n_bins, min_support and
+    quantiles are settings of the paper's test.
     """
     validation.fraction("alpha", alpha)
-    contingency = tabulate(
-        confidence, correct, rho, n_bins=PAPER.bins_for(0), matching=PAPER.matching, quantiles=quantiles
-    )
+    contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=PAPER.matching, quantiles=quantiles)
     paper = permutation_test_of_counts(contingency, min_support=min_support)
     audited = trend_test(confidence, correct, rho)
     gap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=min_support)
@@ -195,6 +195,7 @@ def judge(
             n_replicates=n_replicates,
             alpha=alpha,
             seed=seed,
+            n_bins=n_bins,
             min_support=min_support,
             quantiles=quantiles,
             progress=part(0.0),
@@ -206,6 +207,7 @@ def judge(
             n_replicates=n_replicates,
             alpha=alpha,
             seed=seed,
+            n_bins=n_bins,
             min_support=min_support,
             quantiles=quantiles,
             progress=part(0.5),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine.binning import TERTILE_QUANTILES
+from engine.binning import N_BINS, TERTILE_QUANTILES
 from engine.features import FEATURES, available_features, feature
 from engine.gaps import adjust_pvalues, permutation_test, trend_test
 from engine.gaps.gap import MIN_SUPPORT
@@ -14,7 +14,11 @@ TESTS = ("paper", "audited")
 
 
 def judge_scores(
-    run: RunData, *, min_support: int = MIN_SUPPORT, quantiles: tuple[float, float] = TERTILE_QUANTILES
+    run: RunData,
+    *,
+    n_bins: int = N_BINS,
+    min_support: int = MIN_SUPPORT,
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
 ) -> pd.DataFrame:
     """One row per feature but confidence itself: name, label, max_gap; paper_p, audited_p and each with `_holm`.
 
@@ -25,7 +29,9 @@ def judge_scores(
         if name == "confidence":
             continue
         rho = feature(run, name)
-        paper = permutation_test(run.confidence, run.correct, rho, min_support=min_support, quantiles=quantiles)
+        paper = permutation_test(
+            run.confidence, run.correct, rho, n_bins=n_bins, min_support=min_support, quantiles=quantiles
+        )
         audited = trend_test(run.confidence, run.correct, rho)
         label = FEATURES[name].label if name in FEATURES else name
         rows.append(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 
 from app.loaders.keeping import keep
@@ -35,10 +33,7 @@ def samples(view: View) -> tuple[FloatArray, BoolArray, FloatArray]:
 
 @keep(max_entries=64, show_spinner="Testing, and testing the tests")
 def _verdict(selection: Selection, _view: View) -> Verdict:
-    protocol = selection.protocol
-    return judge(
-        *samples(_view), feature=_view.feature_label, min_support=protocol.min_support, quantiles=protocol.quantiles
-    )
+    return judge(*samples(_view), feature=_view.feature_label, **selection.protocol.test_settings)
 
 
 def verdict(view: View) -> Verdict:
@@ -50,15 +45,12 @@ def verdict(view: View) -> Verdict:
 def _permutation(
     selection: Selection, statistic: str, method: str, n_permutations: int, _view: View
 ) -> PermutationResult:
-    protocol = selection.protocol
     return permutation_test(
         *samples(_view),
         statistic=statistic,
         method=method,
         n_permutations=n_permutations,
-        n_bins=protocol.n_bins,
-        min_support=protocol.min_support,
-        quantiles=protocol.quantiles,
+        **selection.protocol.test_settings,
     )
 
 
@@ -71,10 +63,7 @@ def permutation(
 
 @keep(max_entries=128)
 def _bootstrap(selection: Selection, _view: View) -> BootstrapResult:
-    protocol = selection.protocol
-    return bootstrap_gap(
-        *samples(_view), n_bins=protocol.n_bins, min_support=protocol.min_support, quantiles=protocol.quantiles
-    )
+    return bootstrap_gap(*samples(_view), **selection.protocol.test_settings)
 
 
 def bootstrap(view: View) -> BootstrapResult:
@@ -94,13 +83,12 @@ def sweep(view: View) -> pd.DataFrame:
 
 @keep(max_entries=16, show_spinner="Testing every score")
 def _scores(selection: Selection, _view: View) -> pd.DataFrame:
-    protocol = selection.protocol
-    return judge_scores(_view.run_with_logits, min_support=protocol.min_support, quantiles=protocol.quantiles)
+    return judge_scores(_view.run_with_logits, **selection.protocol.test_settings)
 
 
 def scores(view: View) -> pd.DataFrame:
     """Both tests on every feature of the chosen samples, whatever feature is chosen."""
-    return _scores(replace(view.selection, feature="", compare_id=None), view)
+    return _scores(view.selection.of_any_feature, view)
 
 
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
@@ -109,23 +97,20 @@ _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 @keep(max_entries=64, show_spinner="Matching more and less finely")
 def _p_by_bins(selection: Selection, _view: View) -> pd.DataFrame:
     confidence, correct, rho = samples(_view)
-    protocol = selection.protocol
     rows = []
     for matching in MATCHINGS:
         for n_bins in _BIN_COUNTS:
             if 2 * n_bins > confidence.size:
                 continue
-            settings = {"n_bins": n_bins, "matching": matching}
-            paper = permutation_test(
-                confidence, correct, rho, min_support=protocol.min_support, quantiles=protocol.quantiles, **settings
-            )
-            audited = trend_test(confidence, correct, rho, **settings)
-            rows.append({**settings, "paper": paper.p_value, "audited": audited.p_value})
+            matched = {"n_bins": n_bins, "matching": matching}
+            paper = permutation_test(confidence, correct, rho, **selection.protocol.test_settings | matched)
+            audited = trend_test(confidence, correct, rho, **matched)
+            rows.append({**matched, "paper": paper.p_value, "audited": audited.p_value})
     return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "audited"])
 
 
 def p_by_bins(view: View) -> pd.DataFrame:
-    """p of the max gap and of the trend against the number of bins, for both matchings."""
+    """p of the largest gap and of the trend against the number of bins, for both matchings."""
     return _p_by_bins(view.selection, view)
 
 

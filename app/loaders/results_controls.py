@@ -17,30 +17,18 @@ SUPPORTS = (1, 5, 20)
 
 def alarms(view: View, n_replicates: int, progress: Progress) -> FalseAlarms:
     """False-alarm rate of every test in the confidence-only world of this run."""
-    protocol = view.selection.protocol
+    settings = view.selection.protocol.test_settings
     return remember(
         ("alarms", view.selection, n_replicates),
-        lambda: false_alarm_rate(
-            *samples(view),
-            n_replicates=n_replicates,
-            min_support=protocol.min_support,
-            quantiles=protocol.quantiles,
-            progress=progress,
-        ),
+        lambda: false_alarm_rate(*samples(view), n_replicates=n_replicates, progress=progress, **settings),
     )
 
 
 def _power(view: View, n_replicates: int, tests: tuple[str, ...], min_support: int, progress: Progress) -> PowerCurve:
+    settings = view.selection.protocol.test_settings | {"min_support": min_support}
     return remember(
         ("power", view.selection, n_replicates, tests, min_support),
-        lambda: power_curve(
-            *samples(view),
-            tests=tests,
-            n_replicates=n_replicates,
-            min_support=min_support,
-            quantiles=view.selection.protocol.quantiles,
-            progress=progress,
-        ),
+        lambda: power_curve(*samples(view), tests=tests, n_replicates=n_replicates, progress=progress, **settings),
     )
 
 
@@ -59,15 +47,10 @@ def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, Str
     confidence, correct, rho = samples(view)
     protocol = view.selection.protocol
     drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)
-    paper = permutation_test(
-        confidence, drawn, rho, n_bins=protocol.n_bins, min_support=protocol.min_support, quantiles=protocol.quantiles
-    )
+    paper = permutation_test(confidence, drawn, rho, **protocol.test_settings)
     return paper, trend_test(confidence, drawn, rho)
 
 
 def trust(view: View, false_alarms: FalseAlarms, curve: PowerCurve) -> pd.DataFrame:
     """Which verdicts on this run can be trusted."""
-    protocol = view.selection.protocol
-    return trust_table(
-        *samples(view), false_alarms, curve, min_support=protocol.min_support, quantiles=protocol.quantiles
-    )
+    return trust_table(*samples(view), false_alarms, curve, **view.selection.protocol.test_settings)

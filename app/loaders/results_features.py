@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -25,23 +25,11 @@ SCORES = ("ece", "worst_tertile_ece", "nll")
 _NUMBERS = dict.fromkeys(("max_gap", "paper", "audited", *SCORES), np.float64)
 
 
-def _samples_of(view: View) -> Selection:
-    """The part of the selection that decides on samples and settings: the sidebar's feature only cuts slices."""
-    selection = view.selection
-    kept = selection.feature if selection.slice.tertile != "all" else ""
-    return replace(selection, feature=kept, compare_id=None)
-
-
 def search_job(view: View, n_shuffles: int) -> tuple[Hashable, Callable[[Progress], FeatureSearch]]:
     """The search over these samples for `long_work`: its key and how to compute it."""
-    run, protocol = view.run, view.selection.protocol
-    return ("feature search", _samples_of(view), n_shuffles), lambda progress: search_features(
-        run,
-        n_shuffles=n_shuffles,
-        n_bins=protocol.n_bins,
-        min_support=protocol.min_support,
-        quantiles=protocol.quantiles,
-        progress=progress,
+    run, settings = view.run, view.selection.protocol.test_settings
+    return ("feature search", view.selection.of_any_feature, n_shuffles), lambda progress: search_features(
+        run, n_shuffles=n_shuffles, progress=progress, **settings
     )
 
 
@@ -56,37 +44,23 @@ def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationRe
 
 
 def _paper_test(run: RunData, name: str | CustomFeature, samples: Selection) -> PermutationResult:
-    protocol = samples.protocol
-    return permutation_test(
-        run.confidence,
-        run.correct,
-        feature(run, name),
-        n_bins=protocol.n_bins,
-        min_support=protocol.min_support,
-        quantiles=protocol.quantiles,
-    )
+    return permutation_test(run.confidence, run.correct, feature(run, name), **samples.protocol.test_settings)
 
 
 def gap(view: View, own: CustomFeature) -> PermutationResult:
     """The paper's test of a scalar of one's own."""
-    return _gap(_samples_of(view), own, view.run)
+    return _gap(view.selection.of_any_feature, own, view.run)
 
 
 @keep(max_entries=64, show_spinner="Testing, and testing the tests")
 def _verdict(samples: Selection, own: CustomFeature, _run: RunData) -> Verdict:
-    return judge(
-        _run.confidence,
-        _run.correct,
-        feature(_run, own),
-        feature=own.label,
-        min_support=samples.protocol.min_support,
-        quantiles=samples.protocol.quantiles,
-    )
+    rho = feature(_run, own)
+    return judge(_run.confidence, _run.correct, rho, feature=own.label, **samples.protocol.test_settings)
 
 
 def verdict(view: View, own: CustomFeature) -> Verdict:
     """Both tests of a scalar of one's own, with their controls."""
-    return _verdict(_samples_of(view), own, view.run)
+    return _verdict(view.selection.of_any_feature, own, view.run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +115,7 @@ def _named(samples: Selection, _view: View) -> pd.DataFrame:
 
 def candidates(view: View, own: CustomFeature | None) -> pd.DataFrame:
     """The seven features, then the scalar of one's own: tests on these samples, kernel scores on the held-out half."""
-    samples = _samples_of(view)
+    samples = view.selection.of_any_feature
     named = _named(samples, view)
     if own is None:
         return named

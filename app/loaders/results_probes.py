@@ -41,10 +41,9 @@ def inputs(view: View) -> Descriptor:
 
 
 def audit_key(view: View, given: Descriptor, settings: Settings) -> Hashable:
-    """What the audit depends on: of the sidebar only the samples, which the feature cuts where a tertile is chosen."""
-    chosen = view.selection
-    cut_by = None if chosen.slice.tertile == "all" else chosen.feature
-    samples = (chosen.fingerprint, chosen.run_id, chosen.slice, chosen.protocol.population, cut_by)
+    """What the audit depends on: of the sidebar only the samples."""
+    chosen = view.selection.of_any_feature
+    samples = (chosen.fingerprint, chosen.run_id, chosen.slice, chosen.protocol.population, chosen.feature)
     return ("probes", samples, given.numbers, settings)
 
 

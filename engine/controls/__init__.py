@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from engine import validation
-from engine.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
+from engine.binning import N_BINS, TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.controls.worlds import Fit, accuracy_given_confidence, plant_gap
 from engine.errors import InvalidInput
@@ -83,6 +83,7 @@ class _Bench:
         rho: ArrayLike,
         tests: Sequence[str],
         fit: Fit,
+        n_bins: int,
         min_support: int,
         quantiles: tuple[float, float],
     ) -> None:
@@ -91,10 +92,11 @@ class _Bench:
             raise InvalidInput("tests", f"a list of one or more of: {', '.join(TESTS)}", repr(tests))
         for test in tests:
             validation.choice("tests", test, TESTS)
+        validation.whole("n_bins", n_bins, 1)
         validation.whole("min_support", min_support, 1)
         self.layout, order = Layout.of(checked_confidence, checked_rho, quantiles)
         self.probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)[order]
-        self.tests = {test: BatchTest(TESTS[test], self.layout, min_support) for test in tests}
+        self.tests = {test: BatchTest(TESTS[test].over(n_bins), self.layout, min_support) for test in tests}
 
     @property
     def n_samples(self) -> int:
@@ -154,6 +156,7 @@ def false_alarm_rate(
     alpha: float = 0.05,
     seed: int = 42,
     fit: Fit = "logistic",
+    n_bins: int = N_BINS,
     min_support: int = MIN_SUPPORT,
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
     progress: Progress | None = None,
@@ -166,7 +169,7 @@ def false_alarm_rate(
     validation.whole("n_replicates", n_replicates, 1)
     validation.whole("seed", seed, 0)
     validation.fraction("alpha", alpha)
-    bench = _Bench(confidence, correct, rho, tests, fit, min_support, quantiles)
+    bench = _Bench(confidence, correct, rho, tests, fit, n_bins, min_support, quantiles)
     rng = np.random.default_rng(seed)
     threshold = bench.probability.astype(np.float32)
     collected: dict[str, list[FloatArray]] = {test: [] for test in bench.tests}
@@ -178,7 +181,10 @@ def false_alarm_rate(
         if progress is not None:
             progress((done + 1) / len(batches), "drawing confidence-only worlds")
     p_values = {test: bench.tests[test].pvalues(np.concatenate(parts)) for test, parts in collected.items()}
-    rows = [{"test": test, "label": TESTS[test].label, **_row(values, alpha)} for test, values in p_values.items()]
+    rows = [
+        {"test": test, "label": bench.tests[test].preset.label, **_row(values, alpha)}
+        for test, values in p_values.items()
+    ]
     return FalseAlarms(pd.DataFrame(rows), p_values, alpha, n_replicates, fit, seed)
 
 
@@ -211,6 +217,7 @@ def power_curve(
     alpha: float = 0.05,
     seed: int = 42,
     fit: Fit = "logistic",
+    n_bins: int = N_BINS,
     min_support: int = MIN_SUPPORT,
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
     progress: Progress | None = None,
@@ -226,7 +233,7 @@ def power_curve(
     checked_deltas = np.sort(validation.vector("deltas", deltas))
     if checked_deltas[0] < 0 or checked_deltas[-1] > 1:
         raise InvalidInput("deltas", "gaps in [0, 1]", f"values from {checked_deltas[0]:g} to {checked_deltas[-1]:g}")
-    bench = _Bench(confidence, correct, rho, tests, fit, min_support, quantiles)
+    bench = _Bench(confidence, correct, rho, tests, fit, n_bins, min_support, quantiles)
     thresholds = [bench.planted(float(delta)).astype(np.float32) for delta in checked_deltas]
     rng = np.random.default_rng(seed)
     batches = chunks(n_replicates, bench.n_samples)
@@ -246,7 +253,7 @@ def power_curve(
         rows += [
             {
                 "test": test,
-                "label": TESTS[test].label,
+                "label": bench.tests[test].preset.label,
                 "delta": float(delta),
                 **_row(p_values[planted_at == index], alpha),
             }

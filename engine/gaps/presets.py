@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.binning import N_BINS, Matching
 
@@ -28,6 +28,12 @@ class Preset:
     def bins_for(self, n_samples: int) -> int:
         """Number of bins for a run of this size."""
         return audited_bins(n_samples) if self.n_bins is None else self.n_bins
+
+    def over(self, n_bins: int) -> Preset:
+        """The same test over another number of bins, if it has a fixed one; its label says so."""
+        if self.n_bins is None:
+            return self
+        return replace(self, n_bins=n_bins, label=self.label.replace(f"{self.n_bins} bins", f"{n_bins} bins"))
 
 
 PAPER = Preset(

@@ -11,8 +11,10 @@ from app.export import Item, page_html
 from app.plots.theme import Theme, empty_figure
 from app.registry import PAGES, page_for
 from app.selection import run_label
+from engine.features import feature
 from engine.store import open_cache, publish, write_shard
-from tests.app.driver import open_app, shown
+from engine.verdict import judge
+from tests.app.driver import load, open_app, shown, verdict
 
 RUNS = {
     "full": {"backbone": "toy", "variant": "Full-AR"},
@@ -81,6 +83,20 @@ def test_settings_in_the_address_are_in_force(cache_of_kinds: Path, monkeypatch)
     assert "10 bins, at least 8 samples a side" in app.caption[0].value
     assert "confidence itself" in app.caption[0].value
     assert "wrong predictions" in app.caption[0].value
+
+
+def test_the_sentence_and_the_figure_use_the_same_settings(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="6", support="9", outer="0.2")
+    run = load(cache_of_kinds, "full-s0")
+    settings = {"n_bins": 6, "min_support": 9, "quantiles": (0.2, 0.8)}
+    expected = judge(run.confidence, run.correct, feature(run, "r_agg"), feature="mean routing entropy", **settings)
+    assert expected.sentence in verdict(app)
+    assert f"The largest gap is {expected.paper.observed:.2f}" in shown(app)
+
+
+def test_a_slice_that_a_run_cannot_be_cut_by_is_not_claimed(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", backbone="unknown", tertile="low", outcome="wrong only")
+    assert "slice: wrong predictions" in app.caption[0].value
 
 
 def test_an_empty_slice_says_so(cache_of_kinds: Path, monkeypatch):

@@ -26,9 +26,11 @@ from app.export.spreadsheet import to_csv
 from app.loaders.own import OWN, Own
 from app.local_files import VARIABLE, local_files
 from app.registry import PAGES, page_for
+from engine.binning import tertiles
 from engine.importing.examples import EXAMPLE_NAME, example_csv
 from engine.types import RunData
 from engine.verdict import judge
+from engine.verdict_scores import judge_scores
 from tests.app.driver import ROOT, open_app, shown, verdict
 
 SESSION = "test session id"  # what AppTest calls every session
@@ -158,6 +160,22 @@ def test_every_page_works_on_it(kind: str, cache_of_kinds: Path, monkeypatch):
         assert app.selectbox(key="cache").value == OWN
         assert app.selectbox(key="backbone").value == "your model"
         assert "border-left" in "".join(element.proto.body for element in app.get("html")), page.name
+
+
+def test_the_scores_are_those_of_the_slice(cache_of_kinds: Path, monkeypatch):
+    """A tertile of one score holds other samples than a tertile of another."""
+    columns = PLAIN | {"other": RNG.normal(size=N)}
+    app = bring(open_app(cache_of_kinds, monkeypatch, "yourdata"), "two.csv", csv(columns))
+    press(app, "Use this data")
+    app.selectbox(key="tertile").select("low").run()
+    for score in ("score", "other"):
+        app.selectbox(key="feature").select(score).run()
+        rho = np.asarray(columns[score], dtype=np.float32)
+        kept = tertiles(rho).index == 0
+        scores = {name: np.asarray(columns[name], dtype=np.float32)[kept] for name in ("score", "other")}
+        part = RunData("a", CONFIDENCE[kept], CORRECT[kept], np.empty((kept.sum(), 0)), extra=scores)
+        table = next(frame.value for frame in app.dataframe if "Holm, audited" in frame.value.columns)
+        assert table["p, audited"].tolist() == pytest.approx(judge_scores(part)["audited_p"].tolist())
 
 
 def test_it_is_gone_when_the_session_ends(cache_of_kinds: Path, monkeypatch, scratch: Path):

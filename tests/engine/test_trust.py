@@ -55,7 +55,7 @@ def test_table_uses_the_settings_of_the_controls():
     rng = np.random.default_rng(1)
     confidence, rho = rng.beta(4, 1.2, 600), rng.normal(size=600)
     correct = rng.random(600) < confidence
-    settings = {"min_support": 12, "quantiles": (0.2, 0.8)}
+    settings = {"n_bins": 7, "min_support": 12, "quantiles": (0.2, 0.8)}
     alarms = false_alarm_rate(confidence, correct, rho, n_replicates=10, **settings)
     power = power_curve(confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=10, **settings)
     table = trust_table(confidence, correct, rho, alarms, power, **settings).set_index("test")

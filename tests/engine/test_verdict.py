@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.controls import false_alarm_rate
 from engine.errors import InvalidInput
+from engine.gaps import bootstrap_gap, permutation_test
 from engine.verdict import format_p, judge
 
 
@@ -38,6 +40,17 @@ def test_no_evidence_comes_with_what_could_have_been_seen():
     assert f"{verdict.detectable['audited']:.2f}" in verdict.sentence
     assert "routing entropy" in verdict.sentence
     assert verdict.gap.weighted_gap_ci is not None
+
+
+def test_the_settings_of_the_papers_test_are_in_force():
+    data, settings = run(0), {"n_bins": 7, "min_support": 20, "quantiles": (0.2, 0.8)}
+    verdict, expected = quick(*data, **settings), permutation_test(*data, **settings)
+    assert verdict.paper.p_value == expected.p_value != quick(*data).paper.p_value
+    assert f"at most {expected.observed:.2f}" in verdict.sentence
+    assert verdict.gap.max_gap_ci == bootstrap_gap(*data, n_resamples=300, **settings).max_gap_ci
+    alarms = false_alarm_rate(*data, tests=("paper", "paper_cmh"), n_replicates=60, **settings)
+    assert verdict.false_alarm["paper"] == alarms.rate("paper")
+    assert alarms.table["label"].tolist() == ["the paper's test", "CMH, 7 bins"]
 
 
 def test_a_strong_effect_is_evidence_in_this_run_only():
