@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from engine.binning import N_BINS, TERTILE_QUANTILES
-from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve
+from engine.controls import FalseAlarms, PowerCurve, cries_wolf
 from engine.gaps.cmh import cmh_test
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test
@@ -48,7 +48,7 @@ def reading(p_value: float | None, false_alarm: float, detectable: float | None,
     """What the test's answer on this run is worth, in words."""
     if p_value is None:
         return "could not be run here"
-    if false_alarm > TOLERATED_INFLATION * alpha:
+    if cries_wolf(false_alarm, alpha):
         if p_value <= alpha:
             return "its rejection is no evidence: it also rejects where only confidence matters"
         return "finds nothing, though it cries wolf easily"

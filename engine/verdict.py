@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from engine import validation
 from engine.binning import N_BINS, TERTILE_QUANTILES
 from engine.contingency import tabulate
-from engine.controls import TOLERATED_INFLATION, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
+from engine.controls import FalseAlarms, PowerCurve, cries_wolf, false_alarm_rate, power_curve
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
@@ -29,7 +29,8 @@ class Verdict:
     """Both tests of one run and feature, what they could have seen, and how to say it.
 
     paper, audited : the two tests; gap : both gaps with bootstrap intervals.
-    detectable : smallest gap each test would have found with 80 % power (None: none of those tried).
+    detectable : smallest gap each test would have found with 80 % power (None: none of those tried, or the test cries
+        wolf, so that what it finds is not the gap).
     false_alarm : share of confidence-only worlds in which each test rejects. Both are None without controls.
     """
 
@@ -62,28 +63,45 @@ def _paper_clause(paper: PermutationResult, feature: str) -> str:
 def _audited_clause(audited: StratifiedResult, alpha: float) -> str:
     if audited.p_value is None or audited.effect is None:
         return f"the audited test could not be run ({audited.notes[-1]})"
+    remarks = list(audited.notes[-1:])
+    if audited.p_value <= alpha:
+        direction = "rises" if audited.effect > 0 else "falls"
+        remarks.append(f"accuracy {direction} by {abs(audited.effect):.3f} from the low tertile to the high one")
     clause = f"the audited trend test gives {format_p(audited.p_value)}"
-    if audited.notes:
-        clause += f" ({audited.notes[-1]})"
-    if audited.p_value > alpha:
-        return clause
-    direction = "rises" if audited.effect > 0 else "falls"
-    return f"{clause} (accuracy {direction} by {abs(audited.effect):.3f} from the low tertile to the high one)"
+    return f"{clause} ({'; '.join(remarks)})" if remarks else clause
 
 
-def _power_clause(detectable: Mapping[str, float | None] | None, largest: float) -> str:
-    if detectable is None:
+def _power_clause(
+    detectable: Mapping[str, float | None] | None, false_alarm: Mapping[str, float] | None, alpha: float, largest: float
+) -> str:
+    if detectable is None or false_alarm is None:
         return "What these tests could have seen was not checked."
     audited, paper = detectable["audited"], detectable["paper"]
-    if audited is None and paper is None:
+    if audited is not None and paper is not None:
+        return (
+            f"In 80 % of such runs the audited test would have noticed a gap of {audited:.2f}, the paper's test a gap "
+            f"of {paper:.2f}."
+        )
+    wolves = [name for name in detectable if cries_wolf(false_alarm[name], alpha)]
+    if audited is None and paper is None and not wolves:
         return f"Neither test would have found even a gap of {largest:.2f} in 80 % of such runs, so this says little."
-    seen = {
-        name: f"a gap of {gap:.2f}" if gap is not None else f"no gap up to {largest:.2f}"
-        for name, gap in (("audited", audited), ("paper", paper))
-    }
-    return (
-        f"In 80 % of such runs the audited test would have noticed {seen['audited']}, the paper's test {seen['paper']}."
-    )
+    clauses = []
+    for name in ("audited", "paper"):
+        gap = detectable[name]
+        if name in wolves:
+            clauses.append(
+                f"{_NAMES[name]} rejects {_percent(false_alarm[name])} of made-up worlds in which only confidence "
+                "matters, so what it could have seen cannot be said."
+            )
+        elif gap is None:
+            clauses.append(f"{_NAMES[name]} would not have noticed even a gap of {largest:.2f} in 80 % of such runs.")
+        else:
+            clauses.append(f"{_NAMES[name]} would have noticed a gap of {gap:.2f} in 80 % of such runs.")
+    return " ".join(clauses)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _phrase(
@@ -103,17 +121,20 @@ def _phrase(
         return "untestable", f"{clauses}: nothing can be said about this run."
     rejecting = [name for name, p in p_values.items() if p is not None and p <= alpha]
     if not rejecting:
-        return "no_evidence", f"{clauses}: no evidence beyond confidence. {_power_clause(detectable, largest_delta)}"
+        seen = _power_clause(detectable, false_alarm, alpha, largest_delta)
+        return "no_evidence", f"{clauses}: no evidence beyond confidence. {seen}"
     caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=audited.n_strata == 1)
     if not believed:
         return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
-    stability = "whether it is stable is a question for other seeds"
+    stability = "whether it is stable is a question for other seeds."
+    if false_alarm is None:
+        stability += " How often these tests reject where only confidence matters was not checked."
     if believed == ["paper", "audited"]:
-        return "evidence", f"{clauses}: both tests see a difference beyond confidence in this run; {stability}."
+        return "evidence", f"{clauses}: both tests see a difference beyond confidence in this run; {stability}"
     alone = _NAMES[believed[0]]
     other = "audited" if believed == ["paper"] else "paper"
     if p_values[other] is None or other in rejecting:
-        return "evidence", f"{clauses}.{caution} {alone} alone sees a difference beyond confidence here; {stability}."
+        return "evidence", f"{clauses}.{caution} {alone} alone sees a difference beyond confidence here; {stability}"
     if believed == ["audited"]:
         return (
             "disagreement",
@@ -121,10 +142,11 @@ def _phrase(
             "beyond confidence in this run, and the paper's test does not bear it out; look at other seeds before "
             "believing either.",
         )
+    audit = "the audited test" if audited.n_strata == 1 else "the finer audited test"
     return (
         "disagreement",
-        f"{clauses}.{caution} The two disagree: the paper's test rejects and the finer audited test does not bear it "
-        "out; read it as no reliable evidence beyond confidence.",
+        f"{clauses}.{caution} The two disagree: the paper's test rejects and {audit} does not bear it out; read it as "
+        "no reliable evidence beyond confidence.",
     )
 
 
@@ -139,9 +161,9 @@ def _discount(
     caution, believed = "", []
     for name in rejecting:
         rate = false_alarm.get(name)
-        if rate is not None and rate > TOLERATED_INFLATION * alpha:
+        if rate is not None and cries_wolf(rate, alpha):
             caution += (
-                f" {_NAMES[name]} also rejects {rate:.0%} of made-up worlds in which only confidence matters, "
+                f" {_NAMES[name]} also rejects {_percent(rate)} of made-up worlds in which only confidence matters, "
                 "so its rejection here counts for nothing."
             )
         elif name == "audited" and unmatched and rate is None:

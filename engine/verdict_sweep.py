@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from engine import validation
+from engine.controls import cries_wolf
 from engine.gaps.presets import AUDITED, PAPER
 from engine.sweep import multiplicity, stability
 from engine.verdict import Verdict, format_p
@@ -163,25 +164,35 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     return StabilityVerdict(outcome, opening + close, cells)
 
 
+def _is_wolf(verdict: Verdict, test: str) -> bool:
+    return verdict.false_alarm is not None and cries_wolf(verdict.false_alarm[test], verdict.alpha)
+
+
 def could_have_seen(verdicts: Sequence[Verdict]) -> str:
     """What both tests would have found in 80 % of such runs, over some runs whose controls were simulated.
 
     `For the 2 runs shown in detail the controls were simulated: in 80 % of such runs the audited test would have found
     a gap of 0.03 to 0.04, and the paper's test would have found a gap of 0.11 (in 1 of them none of those tried).`
     """
-    checked = [verdict.detectable for verdict in verdicts if verdict.detectable is not None]
+    checked = [verdict for verdict in verdicts if verdict.detectable is not None]
     if not checked:
         return "What these tests could have seen was not checked."
     clauses = []
     for test in ("audited", "paper"):
-        found = [gap for detectable in checked if (gap := detectable[test]) is not None]
-        if not found:
-            clauses.append(f"{_NAMES[test]} would have found none of the gaps tried")
+        sound = [v.detectable[test] for v in checked if v.detectable is not None and not _is_wolf(v, test)]
+        if not sound:
+            clauses.append(f"{_NAMES[test]} also rejects where only confidence matters, so nothing can be said of it")
             continue
-        low, high = f"{min(found):.2f}", f"{max(found):.2f}"
-        clause = f"{_NAMES[test]} would have found a gap of {low}" + (f" to {high}" if low != high else "")
-        none = len(checked) - len(found)
-        clauses.append(clause + (f" (in {none} of them none of those tried)" if none else ""))
+        found = [gap for gap in sound if gap is not None]
+        clause = f"{_NAMES[test]} would have found none of the gaps tried"
+        asides = []
+        if found:
+            low, high = f"{min(found):.2f}", f"{max(found):.2f}"
+            clause = f"{_NAMES[test]} would have found a gap of {low}" + (f" to {high}" if low != high else "")
+            asides += [f"in {len(sound) - len(found)} of them none of those tried"] if len(found) < len(sound) else []
+        if len(sound) < len(checked):
+            asides.append(f"in {len(checked) - len(sound)} of them it also rejects where only confidence matters")
+        clauses.append(clause + (f" ({'; '.join(asides)})" if asides else ""))
     return (
         f"For the {_count(len(checked), 'run')} shown in detail the controls were simulated: in 80 % of such runs "
         f"{clauses[0]}, and {clauses[1]}."

@@ -23,6 +23,7 @@ __all__ = [
     "FalseAlarms",
     "PowerCurve",
     "accuracy_given_confidence",
+    "cries_wolf",
     "false_alarm_rate",
     "plant_gap",
     "planted_outcome",
@@ -31,8 +32,7 @@ __all__ = [
 
 DELTAS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.10, 0.13, 0.16, 0.20, 0.25, 0.30)
 POWER_TARGET = 0.8
-# A test that rejects more than twice as many confidence-only worlds as it should is not believed when it rejects.
-TOLERATED_INFLATION = 2.0
+_TOLERATED_INFLATION = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,8 @@ class PowerCurve:
     """How often each test finds a planted gap.
 
     table : one row per test and delta: rejections, rate, rate_low, rate_high (95 % Wilson).
-    detectable : smallest gap found with 80 % power, interpolated between deltas; None if no delta tried reaches it.
+    detectable : smallest gap found with 80 % power, interpolated between deltas; None if no delta tried reaches it, or
+        if the test also rejects where no gap is planted.
     """
 
     table: pd.DataFrame
@@ -71,6 +72,11 @@ class PowerCurve:
     n_replicates: int
     fit: Fit
     seed: int
+
+
+def cries_wolf(false_alarm: float, alpha: float) -> bool:
+    """Whether a test rejects more than twice as many confidence-only worlds as it should: then it is not believed."""
+    return false_alarm > _TOLERATED_INFLATION * alpha
 
 
 class _Bench:
@@ -194,7 +200,7 @@ def _smallest_detectable(deltas: FloatArray, rates: FloatArray, alpha: float) ->
     None if it is never reached, or if the test rejects too often where no gap is planted: what it finds then is not
     the gap. If the first delta tried already has the power, it is an upper bound.
     """
-    if deltas[0] == 0 and rates[0] > TOLERATED_INFLATION * alpha:
+    if deltas[0] == 0 and cries_wolf(float(rates[0]), alpha):
         return None
     power = np.maximum.accumulate(rates)
     if power[-1] < POWER_TARGET:

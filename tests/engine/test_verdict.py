@@ -81,8 +81,25 @@ def test_a_test_that_cries_wolf_is_not_believed():
     assert "only confidence matters" in verdict.sentence
 
 
-def test_without_controls_the_verdict_says_so():
-    verdict = quick(*run(0), controls=False)
+def test_what_a_test_that_cries_wolf_could_have_seen_cannot_be_said():
+    # The paper's test does not reject here, though it does in most worlds without any gap: no power follows from that.
+    rng = np.random.default_rng(7)
+    confidence = np.clip(1 - rng.beta(0.5, 6, 4000) * 0.999, 0.1, 1)
+    correct = rng.random(4000) < confidence**8
+    verdict = quick(confidence, correct, confidence + rng.normal(0, 0.01, 4000))
+    assert verdict.outcome == "no_evidence"
+    assert verdict.false_alarm["paper"] > 0.5
+    assert verdict.detectable["paper"] is None
+    assert "would not have noticed" not in verdict.sentence
+    assert verdict.sentence.endswith(
+        "of made-up worlds in which only confidence matters, so what it could have seen cannot be said."
+    )
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.25])
+def test_without_controls_the_verdict_says_so(slope: float):
+    verdict = quick(*run(1, slope), controls=False)
+    assert verdict.outcome == ("evidence" if slope else "no_evidence")
     assert verdict.detectable is None
     assert verdict.false_alarm is None
     assert "not checked" in verdict.sentence
@@ -148,4 +165,4 @@ def test_too_few_samples_to_match_confidence_is_not_evidence():
     verdict = quick(confidence, rng.random(150) < confidence, confidence + 0.05 * rng.normal(size=150), controls=False)
     assert verdict.audited.p_value < 0.05
     assert verdict.outcome == "unreliable"
-    assert "not matched" in verdict.sentence
+    assert "not matched; accuracy rises" in verdict.sentence  # one pair of brackets for both remarks

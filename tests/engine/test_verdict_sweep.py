@@ -97,13 +97,19 @@ def test_reasons_to_look(row: dict[str, float], words: str):
 
 
 def test_what_could_have_been_seen_over_runs():
-    def checked(audited: float | None, paper: float | None) -> Verdict:
-        return Verdict("no_evidence", "", None, None, None, {"audited": audited, "paper": paper}, None, 0.05)
+    def checked(audited: float | None, paper: float | None, paper_alarms: float = 0.05) -> Verdict:
+        alarms = {"audited": 0.05, "paper": paper_alarms}
+        return Verdict("no_evidence", "", None, None, None, {"audited": audited, "paper": paper}, alarms, 0.05)
 
     sentence = could_have_seen([checked(0.031, 0.11), checked(0.042, None)])
     assert sentence.startswith("For the 2 runs shown in detail")
     assert "the audited test would have found a gap of 0.03 to 0.04" in sentence
     assert "the paper's test would have found a gap of 0.11 (in 1 of them none of those tried)" in sentence
     assert "the paper's test would have found none of the gaps tried" in could_have_seen([checked(0.03, None)])
+    wolf = checked(0.03, None, paper_alarms=0.9)
+    assert "the paper's test also rejects where only confidence matters, so nothing can be" in could_have_seen([wolf])
+    assert (
+        "the paper's test would have found a gap of 0.11 (in 1 of them none of those tried; in 1 of them it also"
+    ) in could_have_seen([checked(0.03, 0.11), checked(0.03, None), wolf])
     unchecked = Verdict("no_evidence", "", None, None, None, None, None, 0.05)
     assert could_have_seen([unchecked]) == "What these tests could have seen was not checked."
