@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.matched import LAB_MULTIPLIERS, PATHS, BandwidthCurves
 from engine.errors import InvalidInput
 from engine.verdict_bandwidth import JUDGED, judge_bandwidth, leads
@@ -87,7 +89,34 @@ def test_a_lead_found_only_by_choosing_does_not_carry_over():
     assert verdict.outcome == "not_repeated"
     ece = next(lead for lead in verdict.carried if lead.metric == "ece")
     assert ece.lead == pytest.approx(-0.05)  # two seeds agree on a bandwidth that is bad for the third
-    assert "does not carry over" in verdict.sentence
+    assert "it has no such lead on the seed left out: it does not carry over" in verdict.sentence
+
+
+def test_two_seeds_that_lead_by_chance_are_not_believed():
+    """Leads of 1 and 3: mean 2 above spread sqrt(2), but t = 2 on one degree of freedom, where 5 % / 3 asks for 19."""
+    verdict = judge_bandwidth([made_up({("both", 2.0): lead}) for lead in (0.001, 0.003)])
+    ece = next(lead for lead in verdict.carried if lead.metric == "ece")
+    assert ece.separated
+    assert verdict.outcome == "not_repeated"
+    assert "leads by 0.002 in ECE on the seed left out (spread 0.0014), no more than chance may give over 2 seeds" in (
+        verdict.sentence
+    )
+
+
+def test_noise_is_seldom_said_to_carry_over():
+    """Three methods that differ by noise alone, two seeds: 5 % of 40 cells and a margin; a bare spread lets 10 pass."""
+    rng = np.random.default_rng(0)
+    table = made_up({}).table
+    separated = 0
+    for _ in range(40):
+        cell = []
+        for _ in range(2):
+            levels = {name: rng.normal(0.1, 0.01, len(JUDGED)) for name in ("nw_conf_routing", *CONTROLS)}
+            noisy = np.stack([levels[name] for name in table["method"]]) + rng.normal(0, 0.003, (len(table), 3))
+            drawn = table.assign(**dict(zip(JUDGED, noisy.T, strict=True)))
+            cell.append(BandwidthCurves("run", "r_std", 10, 10, drawn, {}))
+        separated += judge_bandwidth(cell).outcome == "separated"
+    assert separated <= 4
 
 
 def test_without_routing_there_is_nothing_to_set_apart():
