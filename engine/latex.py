@@ -22,6 +22,15 @@ _SPECIAL = {
     "±": r"$\pm$",
     "×": r"$\times$",
     "–": "--",
+    "−": "$-$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "²": "$^2$",
+    "·": r"$\cdot$",
+    "ρ": r"$\rho$",
+    "Δ": r"$\Delta$",
+    "●": r"$\bullet$",
+    "○": r"$\circ$",
 }
 MISSING = "--"
 ROWS_PER_PAGE = 45

@@ -17,6 +17,7 @@ from app.cache_view import CacheView
 from app.components import sidebar
 from app.components.send import offer_run_report
 from app.export import Item, page_html
+from app.export.latex import to_latex
 from app.export.spreadsheet import to_csv
 from app.links import run_anchor
 from app.loaders.cache import available_caches, current_cache, runs
@@ -134,7 +135,13 @@ class Page:
         )
         right.download_button(
             "LaTeX",
-            lambda: shown.to_latex(index=False, escape=True, na_rep="--"),
+            lambda: to_latex(
+                shown,
+                caption=f"{page_for(self.name).title}: {self.view.caption()}.",
+                label=f"tab:{stem}",
+                formats=patterns,
+                places={names[name]: placed for name, placed in (places or {}).items()},
+            ),
             f"{stem}.tex",
             "text/x-tex",
             key=f"{key}-latex",
