@@ -30,6 +30,7 @@ RUN useradd --uid 10001 routecal
 COPY --from=packages /opt/routecal /opt/routecal
 ENV PATH=/opt/routecal/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /srv/routecal
+COPY pyproject.toml pyproject.toml
 COPY .streamlit .streamlit
 COPY engine engine
 COPY cache_builder cache_builder

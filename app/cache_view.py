@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.view import View
+from app.wording import counted
 from engine.binning import N_BINS
 from engine.sweep import is_ensemble
 from engine.types import CELL
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +18,15 @@ class CacheView(View):
     def caption(self) -> str:
         """What is counted, and which choices of the sidebar have no say here."""
         ensembles = is_ensemble(self.runs["suite"])
-        counted = self.runs[~ensembles]
-        n_cells = counted.groupby(list(CELL), dropna=False).ngroups
+        single = self.runs[~ensembles]
+        n_cells = single.groupby(list(CELL), dropna=False).ngroups
         parts = [
-            f"whole cache: {_count(len(counted), 'run')} in {_count(n_cells, 'cell')}, all samples of each run",
+            f"whole cache: {counted(len(single), 'run')} in {counted(n_cells, 'cell')}, all samples of each run",
             f"feature: {self.feature_label}",
             f"{N_BINS} bins, at least {self.selection.protocol.min_support} samples a side, tertile cuts",
             "the sidebar's run, slice, population, bins and cuts do not apply to this page",
         ]
         if ensembles.any():
-            left_out = _count(int(ensembles.sum()), "last-5 ensemble")
-            parts.append(f"{left_out} left out of the counts, so that no training run counts twice")
+            left_out = counted(int(ensembles.sum()), "ensemble")
+            parts.append(f"{left_out} of last epochs left out of the counts, so that no training run counts twice")
         return " · ".join([*parts, f"cache {self.cache.fingerprint}"])

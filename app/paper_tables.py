@@ -8,6 +8,7 @@ import pandas as pd
 
 from app.cache_view import CacheView
 from app.selection import BACKBONES, DATASETS
+from app.wording import counted
 from engine.evidence import COUNTERPARTS, Evidence
 from engine.published import TABLES
 from engine.sweep import is_ensemble
@@ -23,7 +24,7 @@ class PublishedView(CacheView):
     def caption(self) -> str:
         n = int((~is_ensemble(self.runs["suite"])).sum())
         return (
-            f"whole cache: {n} run{'' if n == 1 else 's'}, ensembles left out · the paper's own protocol: gaps by mean "
+            f"whole cache: {counted(n, 'run')}, ensembles left out · the paper's own protocol: gaps by mean "
             "routing entropy, AR-CondCal on its spread over depth · of the sidebar only the cache applies · "
             f"cache {self.cache.fingerprint}"
         )

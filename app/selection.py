@@ -11,6 +11,7 @@ import pandas as pd
 from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
 from engine.gaps.gap import MIN_SUPPORT
 from engine.splitting import split
+from engine.sweep import ensemble_size
 from engine.types import CELL, BoolArray, FloatArray, RunData
 
 VARIANTS = {
@@ -44,7 +45,8 @@ def run_label(row: pd.Series) -> str:
 def seed_label(row: pd.Series) -> str:
     """What tells apart the runs of one cell: the seed, or the run's own name where nobody knows the seed."""
     label = row["run_id"] if pd.isna(row["seed"]) else f"seed {row['seed']}"
-    return f"{label}, last-5 ensemble" if str(row["suite"]).endswith("-last5") else label
+    size = ensemble_size(str(row["suite"]))
+    return label if size is None else f"{label}, last-{size} ensemble"
 
 
 def choice_label(runs: pd.DataFrame, run_id: str) -> str:

@@ -71,7 +71,7 @@ def mean_probability_logits(members: list[Outputs]) -> NDArray[np.float32]:
 def ensemble_record(config: RunConfig, data: ImageData, trained: Trained, device: torch.device) -> RunRecord:
     """The ensemble of the last sampled epochs of one run: mean probabilities, mean routing profile.
 
-    It is a run of its own in the suite `<suite>-last5`, so that it never mixes with single models.
+    It is a run of its own in the suite `<suite>-last<number of members>`, so that it never mixes with single models.
     """
     profile = np.stack([member.captured for member in trained.members]).mean(axis=0, dtype=np.float64)
     merged = replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from engine.types import CELL, Progress, RunData
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]
 P_COLUMNS = ("paper_p", "audited_p")
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
-ENSEMBLE_SUFFIX = "-last5"
+_ENSEMBLE = re.compile(r"-last(\d+)$")
 """Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
 
 
@@ -165,9 +166,15 @@ def multiplicity(rows: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def ensemble_size(suite: str) -> int | None:
+    """Over how many of the last epochs of another run the runs of a suite are ensembles; None for single models."""
+    found = _ENSEMBLE.search(suite)
+    return None if found is None else int(found[1])
+
+
 def is_ensemble(suites: pd.Series[Any]) -> pd.Series[Any]:
     """Which runs are ensembles over the last epochs of another run."""
-    return suites.astype(str).str.endswith(ENSEMBLE_SUFFIX)
+    return suites.map(lambda suite: ensemble_size(str(suite)) is not None).astype(bool)
 
 
 def single_models(rows: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:

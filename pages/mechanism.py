@@ -8,6 +8,7 @@ from app.loaders import results_browse as results
 from app.plots import mechanism as plots
 from app.registry import page_for
 from app.view import View
+from engine.sweep import ensemble_size
 from engine.verdict_browse import mechanism_sentence
 
 
@@ -18,7 +19,10 @@ def depth(page: Page, views: list[tuple[View, str]]) -> None:
         with column:
             if len(views) > 1:
                 page.caption(view.label)
-            profile = None if view.run.n_samples == 0 else results.depth(view)
+            if view.run.n_samples == 0:
+                page.text("No sample of this run is in the slice.")
+                continue
+            profile = results.depth(view)
             if profile is None:
                 page.text(
                     "This run has neither a routing profile nor other columns by layer, so there is no depth to show."
@@ -65,23 +69,24 @@ def training(page: Page) -> None:
         page.text("No entropy was recorded during the training of this run.")
         return
     if results.single_model(page.view) != page.view.selection.run_id:
-        page.caption("Training of the single model whose last five sampled epochs make this ensemble.")
+        page.caption("Training of the single model whose last sampled epochs make this ensemble.")
     page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all sources.")
     page.figure(plots.training_map(found, names, page.theme), "training", alt="Mean entropy by layer and epoch")
 
 
 def ensemble(page: Page) -> None:
-    """The last epoch beside the ensemble of the last five sampled ones."""
+    """The last epoch beside the ensemble of the last sampled ones."""
     page.heading("Ensemble against last epoch")
     pair = results.ensemble_pair(page.view)
     if pair is None:
-        page.text("This cache does not hold both the last epoch and the ensemble of the last five for this model.")
+        page.text("This cache does not hold both the last epoch and an ensemble of the last epochs of this model.")
         return
     profiles = [results.depth(view) for view in pair if view.run.n_layers]
     if len(profiles) == 2:
         page.figure(plots.ensemble(*profiles, page.theme), "ensemble", alt="Mean entropy of last epoch and ensemble")
     rows = []
-    for name, view in zip(("last epoch", "ensemble of five"), pair, strict=True):
+    size = ensemble_size(pair[1].row["suite"])
+    for name, view in zip(("last epoch", f"ensemble of {size} epochs"), pair, strict=True):
         summary = results.diagram(view).summary
         rank = None if view.rho is None else results.relation(view, view.selection.feature).spearman
         rows.append({

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app import wording
 from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, table_of_runs
 from app.components.page import open_page
 from app.components.send import offer_cache_report
@@ -29,7 +30,7 @@ if counted.empty:
     page.text("This cache holds ensembles only, and no run that they were made of.")
 else:
     counts = verdict.counts
-    numbers = [("Runs", len(counted), f"in {counted['cell'].nunique()} cells")]
+    numbers = [("Runs", len(counted), f"in {wording.counted(counted['cell'].nunique(), 'cell')}")]
     numbers.append(("Can be tested", verdict.n_tested, f"for {view.feature_label}"))
     for test, name in TEST_LABELS.items():
         expected = f"{counts.loc[test, 'expected_by_chance']:.1f} expected by chance"

@@ -86,6 +86,14 @@ def test_compose_builds_the_dashboard_and_mounts_caches_read_only():
     assert "/tmp" in service["tmpfs"]
 
 
+def copy_into(target: Path, source: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_file():
+        shutil.copy(source, target)
+    else:
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.duckdb", "__pycache__"))
+
+
 def in_clean_place(command: list[str], port: int) -> list[str]:
     """A command of the image as it runs here: this Python, a free port."""
     here = [sys.executable if part == "python" else part for part in command]
@@ -96,7 +104,7 @@ def test_the_dashboards_commands_work_in_a_clean_directory(tmp_path: Path):
     image, without = tmp_path / "image", tmp_path / "without"
     for *sources, target in copies("dashboard"):
         for source in sources:
-            shutil.copytree(ROOT / source, image / target, ignore=shutil.ignore_patterns("*.duckdb", "__pycache__"))
+            copy_into(image / target, ROOT / source)
     without.mkdir()
     for name in ("timm", "torchvision", "sklearn", "yaml"):
         (without / f"{name}.py").write_text(f"raise ImportError('{name} is not in the image')")
@@ -110,6 +118,8 @@ def test_the_dashboards_commands_work_in_a_clean_directory(tmp_path: Path):
     for command in built:
         subprocess.run(in_clean_place(command, port), cwd=image, env=environment, check=True, timeout=120)
     before = {path: path.stat().st_mtime_ns for path in image.rglob("*")}
+    signature = [sys.executable, "-c", "from app.report.provenance import versions; print(versions())"]
+    subprocess.run(signature, cwd=image, env=environment, check=True, timeout=60)  # stands in every report
     serve = in_clean_place(json.loads(values("dashboard", "CMD")[0]), port)
     health = in_clean_place(json.loads(values("dashboard", "HEALTHCHECK")[0].split("CMD ", 1)[1]), port)
     server = subprocess.Popen(serve, cwd=image, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

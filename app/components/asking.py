@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.page import Page, plain
+from app.components.page import Page
+from app.wording import plain
 from engine.errors import RouteCalError
 from engine.store.sql import ALLOWANCE, MAX_ROWS, Answer, ask, schema
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from app.components.page import plain
 from app.loaders.cache import available_caches
 from app.loaders.own import OWN, own, read_upload
 from app.local_files import local_files
+from app.wording import plain
 from engine.errors import RouteCalError
 from engine.importing import ColumnMapping, Identity, build_record, guess_mapping
 from engine.importing.checking import Problem, find_problems
@@ -45,7 +45,10 @@ def choose_file() -> Table | None:
         with st.container(horizontal=True):
             st.download_button("Template (CSV)", TEMPLATE, TEMPLATE_NAME, "text/csv", on_click="ignore")
             st.download_button("Example (CSV)", example_csv, EXAMPLE_NAME, "text/csv", on_click="ignore")
-            st.button("Try the example", on_click=lambda: st.session_state.update({_EXAMPLE: True}))
+            st.button(
+                "Try the example", on_click=lambda: st.session_state.update({_EXAMPLE: True}),
+                disabled=sent is not None or pointed != NONE,
+            )  # fmt: skip
         st.caption(
             "Columns are recognised by common names: confidence, correct, label, prediction, logits or logit_0, "
             "logit_1, ..., probs, entropies or H_1, H_2, ... Any other column of numbers can be tested as a score."
@@ -74,12 +77,12 @@ def choose_mapping(table: Table) -> ColumnMapping:
     key = f"map-{table.fingerprint[:12]}"
     groups = column_groups(columns)
     labels = {names: label for label, names in groups.items()}
-    plain = [name for name, values in columns.items() if values.ndim == 1 or values.shape[1] == 1]
+    single = [name for name, values in columns.items() if values.ndim == 1 or values.shape[1] == 1]
     first, second, third = st.columns(3)
 
     def one(label: str, guessed: str | None, role: str) -> str | None:
-        options = [NONE, *plain]
-        index = options.index(guessed) if guessed in plain else 0
+        options = [NONE, *single]
+        index = options.index(guessed) if guessed in single else 0
         chosen = st.selectbox(label, options, index, key=f"{key}-{role}")
         return None if chosen == NONE else str(chosen)
 
@@ -109,7 +112,7 @@ def choose_mapping(table: Table) -> ColumnMapping:
     with third:
         profile = several("Routing entropies by layer", guess.profile, "profile")
         used = {*mapping.logits, *mapping.probabilities, *profile, *vars(mapping).values()}
-        left = [name for name in plain if name not in used]
+        left = [name for name in single if name not in used]
         extra = st.multiselect(
             "Scores to test", left, [name for name in guess.extra if name in left], key=f"{key}-extra",
             help="Any number per sample that might know more than confidence: a margin, a variance, a distance.",

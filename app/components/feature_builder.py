@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from app.wording import plain
 from engine.features import CustomFeature
 
 SUMMARIES = {
@@ -23,7 +24,7 @@ SUMMARIES = {
 def build_feature(names: Sequence[str]) -> CustomFeature | None:
     """Draw the controls for a profile with these layers; None while no layer is chosen."""
     numbers = list(range(1, len(names) + 1))
-    listed = "  \n".join(f"{number}: {name}" for number, name in zip(numbers, names, strict=True))
+    listed = "  \n".join(f"{number}: {plain(name)}" for number, name in zip(numbers, names, strict=True))
     # Options differ from run to run: a key of their own keeps one run's layers from being forced on another.
     layers = st.pills(
         "Layers", numbers, selection_mode="multi", default=numbers, key=f"layers{len(numbers)}", bind="query-params",

@@ -14,6 +14,7 @@ from uuid import uuid4
 import streamlit as st
 
 from app.loaders.jobs import GivenUp, Job, jobs
+from app.wording import plain
 from engine.types import Progress
 
 Result = TypeVar("Result")
@@ -56,7 +57,7 @@ def long_work(
         return None
     if st.session_state.get(stopped) == key:
         st.caption("Stopped.")
-    st.button(label, key=f"{name}-start", on_click=begin)
+    st.button(plain(label), key=f"{name}-start", on_click=begin)
     return None
 
 
@@ -78,5 +79,5 @@ def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Resul
     if _is_done(job):
         job.future.result()  # a failure is shown here; a success is found at the next look
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(job.fraction, job.text)
+        st.progress(job.fraction, plain(job.text))
         st.button("Stop", key=f"{name}-stop", on_click=stop)

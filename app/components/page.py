@@ -26,6 +26,7 @@ from app.plots.theme import Theme
 from app.registry import page_for
 from app.selection import Selection, run_label
 from app.view import View
+from app.wording import plain
 from engine.errors import CacheError
 from engine.store import Cache
 
@@ -194,13 +195,6 @@ def _link() -> str:
     chosen = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
     address = (st.context.url or "").partition("?")[0]
     return f"{address}?{chosen}" if chosen else address
-
-
-def plain(text: str) -> str:
-    """Text that Markdown leaves alone: names of runs and columns come from files."""
-    for symbol in ("\\", "*", "_", "`", "[", "]", "<", ">", "$", "#", "|", "~"):
-        text = text.replace(symbol, f"\\{symbol}")
-    return text
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from app.selection import (
 )
 from engine.binning import TERTILE_QUANTILES, TERTILES
 from engine.features import FEATURES
+from engine.sweep import is_ensemble
 
 NO_RUN = "none"
 FEATURE_HELP = "\n".join([
@@ -40,7 +41,7 @@ def _choose(
 def _order_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """The most telling runs first: with routing and many samples, single models before ensembles."""
     return runs.assign(
-        ensemble=runs["suite"].str.endswith("-last5"), unrouted=runs["n_layers"] == 0, small=runs["n_samples"] < 5000
+        ensemble=is_ensemble(runs["suite"]), unrouted=runs["n_layers"] == 0, small=runs["n_samples"] < 5000
     ).sort_values(["unrouted", "small", "ensemble", "backbone", "dataset", "variant", "seed"], kind="stable")
 
 

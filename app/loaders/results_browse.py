@@ -28,10 +28,10 @@ from engine.mechanism import (
     training_entropy,
 )
 from engine.reliability import class_table
+from engine.sweep import ensemble_size, is_ensemble
 from engine.types import FloatArray
 from engine.verdict import format_p
 
-ENSEMBLE = "-last5"
 _CELL = ["backbone", "dataset", "variant", "block_size"]
 
 
@@ -111,7 +111,7 @@ def grid_runs(view: View, scope: str) -> list[str]:
     same = cells == cells[own["run_id"]]
     if scope == "cell":
         return runs.index[same & (runs.index != own["run_id"])].tolist()
-    single = runs[~runs["suite"].str.endswith(ENSEMBLE) & ~same]
+    single = runs[~is_ensemble(runs["suite"]) & ~same]
     # The cell's run of the same seed where there is one, its first otherwise.
     other_seed = (single["seed"] != own["seed"]).fillna(True)
     ordered = single.assign(cell=cells, other_seed=other_seed).sort_values("other_seed", kind="stable")
@@ -231,7 +231,7 @@ def correlations(view: View) -> pd.DataFrame:
 
 def single_model(view: View) -> str:
     """The id of the single model behind this run: its own, unless it is an ensemble."""
-    return view.selection.run_id.removesuffix(ENSEMBLE)
+    return view.selection.run_id.removesuffix(f"-last{ensemble_size(view.row['suite'])}")
 
 
 def training(view: View) -> tuple[TrainingEntropy | None, dict[int, str]]:
@@ -246,8 +246,9 @@ def training(view: View) -> tuple[TrainingEntropy | None, dict[int, str]]:
 
 def ensemble_pair(view: View) -> tuple[View, View] | None:
     """Last epoch and ensemble of this model, if the cache holds both and the slice leaves samples in both."""
-    ids = (single_model(view), single_model(view) + ENSEMBLE)
-    if not all(run_id in view.runs.index for run_id in ids):
+    single, runs = single_model(view), view.runs
+    of_it = [run_id for run_id, suite in runs["suite"].items() if run_id == f"{single}-last{ensemble_size(suite)}"]
+    if single not in runs.index or not of_it:
         return None
-    last, ensemble = (of_run(view, run_id) for run_id in ids)
+    last, ensemble = of_run(view, single), of_run(view, of_it[0])
     return (last, ensemble) if last.run.n_samples and ensemble.run.n_samples else None

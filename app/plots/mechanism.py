@@ -158,7 +158,7 @@ def training_map(found: TrainingEntropy, names: dict[int, str], theme: Theme) ->
 
 
 def ensemble(last: DepthProfile, both: DepthProfile, theme: Theme) -> go.Figure:
-    """Mean by layer of the last epoch (filled) and of the ensemble over the last five sampled epochs (hollow)."""
+    """Mean by layer of the last epoch (filled) and of the ensemble over the last sampled epochs (hollow)."""
     difference: FloatArray = both.mean - last.mean
     most = int(np.abs(difference).argmax())
     fig = figure(

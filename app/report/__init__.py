@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from app import wording
 from app.cache_summary import CacheSummary, summarise
 from app.export import Item, page_html
 from app.report.blind import BlindCache
@@ -107,11 +108,13 @@ def _facts(summary: CacheSummary, blind: BlindCache, settings: Settings, detaile
     """What this report is about."""
     counted = summary.counted
     n_ensembles = len(summary.every) - len(counted)
-    ensembles = f"; {n_ensembles} last-5 ensembles are listed, not counted" if n_ensembles else ""
+    ensembles = (
+        f"; {wording.counted(n_ensembles, 'ensemble')} of last epochs listed, not counted" if n_ensembles else ""
+    )
     return {
         "Report": f"RouteCal {versions()['RouteCal']}, {datetime.now(UTC):%d %B %Y}",
         "Cache": f"fingerprint {blind.fingerprint}",
-        "Runs": f"{len(counted)} in {counted['cell'].nunique()} cells{ensembles}",
+        "Runs": f"{len(counted)} in {wording.counted(counted['cell'].nunique(), 'cell')}{ensembles}",
         "Feature": settings.label,
         "The paper's test": f"{settings.describe()}; exact permutation test of the largest gap",
         "The audited test": "equal-mass bins of 100 samples; Mantel's trend",

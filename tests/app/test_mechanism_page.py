@@ -49,7 +49,7 @@ def test_ensemble_stands_beside_the_last_epoch(cache_of_kinds: Path, monkeypatch
     app = open_app(cache_of_kinds, monkeypatch, "mechanism", variant="Full-AR")
     table = app.dataframe[-1].value
     both = [load(cache_of_kinds, run_id) for run_id in ("full-s0", "full-s0-last5")]
-    assert table["Model"].tolist() == ["last epoch", "ensemble of five"]
+    assert table["Model"].tolist() == ["last epoch", "ensemble of 5 epochs"]
     assert table["ECE"].tolist() == pytest.approx([ece(run.confidence, run.correct) for run in both])
     alone = open_app(cache_of_kinds, monkeypatch, "mechanism", variant="Block-AR (b = 2)")
     assert "does not hold both" in shown(alone)

@@ -68,7 +68,7 @@ def test_verdict_and_headline_numbers_are_the_engines(cache_path: Path, rows: pd
 def test_caption_says_what_is_left_out(cache_path: Path, monkeypatch):
     caption = open_app(cache_path, monkeypatch, "overview").caption[0].value
     assert "8 runs in 4 cells" in caption
-    assert "1 last-5 ensemble left out of the counts" in caption
+    assert "1 ensemble of last epochs left out of the counts" in caption
     assert "do not apply to this page" in caption
 
 

@@ -110,6 +110,7 @@ def test_labels_name_the_run(cache_of_kinds: Path):
     runs["run_id"] = runs.index
     assert run_label(runs.loc["imported"]).startswith("unknown · dice · imported")
     assert run_label(runs.loc["full-s0-last5"]) == "toy · dice · Full-AR · seed 0, last-5 ensemble"
+    assert run_label(runs.loc["full-s0-last5"].replace("test-last5", "test-last2")).endswith("seed 0, last-2 ensemble")
     assert run_label(runs.loc["no-logits-s0"]) == "toy · dice · Block-AR (b = 2) · seed 2"
 
 

@@ -44,7 +44,7 @@ def app(cache_path: Path, monkeypatch) -> AppTest:
 def test_verdict_is_the_engines(app: AppTest, rows: pd.DataFrame):
     sentence = judge_stability(rows, feature="mean routing entropy").sentence
     assert sentence in verdict(app)
-    assert "1 last-5 ensemble left out of the counts" in app.caption[0].value
+    assert "1 ensemble of last epochs left out of the counts" in app.caption[0].value
 
 
 def test_forest_shows_every_tested_run_with_its_interval(app: AppTest, rows: pd.DataFrame):

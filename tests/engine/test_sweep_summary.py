@@ -23,8 +23,10 @@ from engine.sweep import (
 from tests.engine.sweep_rows import NONE, table
 
 
-def test_ensembles_are_left_out_and_p_values_corrected_without_them():
-    rows = table({"audited_p": 0.02}, {"audited_p": 0.02, "suite": "test-last5"}, {"audited_p": 0.5})
+@pytest.mark.parametrize("size", [2, 5, 10])
+def test_ensembles_are_left_out_and_p_values_corrected_without_them(size: int):
+    ensemble = {"audited_p": 0.02, "suite": f"test-last{size}"}
+    rows = table({"audited_p": 0.02}, ensemble, {"audited_p": 0.5})
     assert rows["run_id"].tolist() == ["r0", "r2"]
     assert rows["audited_p_bonferroni"].tolist() == [0.04, 1.0]
     assert rows["audited_rejects"].tolist() == [True, False]
