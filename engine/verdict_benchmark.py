@@ -16,7 +16,10 @@ from engine.calibrators import CALIBRATORS
 
 Outcome = Literal["no_routing", "one_seed", "within_noise", "one_control", "better", "worse", "mixed"]
 _LED = ("ece", "nll")
-_ABSENT = "AR-CondCal needs a routing profile, which is missing here, so nothing is said about routing."
+_ABSENT = (
+    "AR-CondCal, which needs a routing profile, was not fitted here beside a matched control, so nothing is said about "
+    "routing."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +114,7 @@ def _conclude(contrasts: pd.DataFrame, noise: str) -> tuple[Outcome, str]:
 
 def _opening(leaders: Sequence[Leader | None]) -> str:
     found = "; ".join(_lead(leader) for leader in leaders if leader is not None)
-    return f"{found[:1].upper()}{found[1:]}. "
+    return f"{found[:1].upper()}{found[1:]}. " if found else ""
 
 
 def judge_run(result: BenchmarkResult, *, alpha: float = 0.05) -> BenchmarkVerdict:

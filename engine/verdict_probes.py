@@ -45,9 +45,10 @@ def judge_probes(
 ) -> ProbeVerdict:
     """Is the uplift of the full network over a line on confidence routing, or capacity?
 
-    Evidence takes both controls: the full network does better than a network on confidence alone (the 95 % interval
-    over initialisations lies above zero), and better than when its profile is permuted at like confidence (p at most
-    `alpha`). `kind` says what the full probes were given beside confidence.
+    Evidence takes an uplift and both controls: the full network does better than a line on confidence, better than a
+    network on confidence alone (the 95 % interval over initialisations lies above zero), and better than when its
+    profile is permuted at like confidence (p at most `alpha`). `kind` says what the full probes were given beside
+    confidence.
     """
     validation.choice("kind", kind, NOUNS)
     validation.choice("step", step, STEPS)
@@ -149,22 +150,29 @@ def _shuffle_step(
         return "untestable", f"{opening}. Without shuffles there is nothing to compare {noun} with."
     opening += f", and {SHUFFLED[noun]} {_hits_clause(reference)}"
     beyond = reference.p_value <= alpha
-    if beyond and _is_clear(matched):
+    uplift = naive.estimate > 0
+    if beyond and uplift and _is_clear(matched):
         return (
             "evidence",
             f"{opening}. Against the network on confidence the change is {_change(matched)}: in this run {noun} "
             f"says something about the error that confidence does not; {_OTHER_SEEDS}.",
         )
     if beyond:
-        said = "no better" if matched.estimate <= 0 else "not clearly better"
-        return (
-            "trace",
-            f"{opening}. So {noun} serves its network better than {SHUFFLED[noun]}, yet that network does {said} than "
-            f"the one on confidence alone ({_change(matched)}): the uplift needs no routing to explain it.",
-        )
-    if naive.estimate <= 0:
+        return "trace", f"{opening}. So {noun} serves its network better than {SHUFFLED[noun]}, {_yet(matched, uplift)}"
+    if not uplift:
         return "no_uplift", f"{opening}: there is no uplift to explain. {_UNCHECKED}"
     return "no_evidence", f"{opening}: no evidence that the uplift is {noun}. {_UNCHECKED}"
+
+
+def _yet(matched: Contrast, uplift: bool) -> str:
+    """Why a network that beats its shuffles is no evidence: a probe on confidence alone does as well."""
+    if not uplift:
+        return "yet a line on confidence alone explains as much: there is no uplift to explain."
+    said = "no better" if matched.estimate <= 0 else "not clearly better"
+    return (
+        f"yet that network is {said} than the one on confidence alone ({_change(matched)}): capacity may account for "
+        "the uplift."
+    )
 
 
 def _hits_clause(reference: Reference) -> str:
@@ -190,14 +198,23 @@ def judge_probe_sweep(sweep: ProbeSweep, *, alpha: float = 0.05) -> ProbeVerdict
     naive, matched = float(wide["naive"].mean()), float(wide["capacity_matched"].mean())
     n_better = sweep.n_groups - sweep.confidence_wins
     counted = "1 run" if len(wide) == 1 else f"{len(wide)} runs"
+    more = f"{_score(naive)} more" if naive > 0 else "no more"
     sentence = (
-        f"Over {counted} the network with routing explains {_score(naive)} more of the error than a line on confidence "
+        f"Over {counted} the network with routing explains {more} of the error than a line on confidence "
         f"on average, and {_signed(matched)} against a network on confidence alone (higher in {n_better} of "
-        f"{sweep.n_groups} cells). It beats shuffled routing at p ≤ {alpha:g} in {rejected} of {n_tested}, where "
-        f"chance alone gives about {alpha * n_tested:.1f}"
+        f"{sweep.n_groups} cells). "
+    )
+    if n_tested == 0:
+        return ProbeVerdict("untestable", f"{sentence}Without shuffles there is nothing to compare routing with.")
+    sentence += (
+        f"It beats shuffled routing at p ≤ {alpha:g} in {rejected} of {n_tested}, where chance alone gives about "
+        f"{alpha * n_tested:.1f}"
     )
     if binom.sf(rejected - 1, n_tested, alpha) > alpha:
-        return ProbeVerdict("no_evidence", f"{sentence}: no evidence that the uplift is routing. {_UNCHECKED}")
+        close = "no evidence that the uplift is routing" if naive > 0 else "no uplift, and no evidence of routing"
+        return ProbeVerdict("no_evidence", f"{sentence}: {close}. {_UNCHECKED}")
+    if naive <= 0:
+        return ProbeVerdict("trace", f"{sentence}: more than chance, yet on average there is no uplift to explain.")
     if matched > 0:
         return ProbeVerdict(
             "evidence",

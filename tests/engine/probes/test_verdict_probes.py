@@ -95,9 +95,10 @@ def test_each_step_knows_no_more_than_it_shows(repeating):
     [
         (0.10, 0.05, 0.01, 0, "evidence", "+0.050, 95 % interval 0.040 to 0.060: in this run routing says something"),
         (0.10, 0.05, 0.01, 5, "no_evidence", "no evidence that the uplift is routing"),
-        (0.10, -0.05, 0.01, 0, "trace", "does no better than the one on confidence alone (−0.050"),
-        (0.10, 0.01, 0.05, 0, "trace", "does not clearly better than the one on confidence alone (+0.010"),
-        (0.10, 0.05, None, 0, "trace", "(+0.050): the uplift needs no routing"),
+        (0.10, -0.05, 0.01, 0, "trace", "that network is no better than the one on confidence alone (−0.050"),
+        (0.10, 0.01, 0.05, 0, "trace", "is not clearly better than the one on confidence alone (+0.010"),
+        (0.10, 0.05, None, 0, "trace", "(+0.050): capacity may account for the uplift."),
+        (-0.02, 0.05, 0.01, 0, "trace", "yet a line on confidence alone explains as much: there is no uplift"),
         (-0.02, -0.05, 0.01, 9, "no_uplift", "explains no more of the error (held-out R²) than a line on confidence"),
         (-0.02, 0.03, 0.01, 9, "no_uplift", "a network on confidence alone gains nothing (−0.050)"),
     ],
@@ -163,12 +164,12 @@ def test_without_shuffles_the_last_control_is_missing(repeating):
 # Over a sweep
 
 
-def sweep_of(matched, p_values):
-    """One cell per run, the naive uplift 0.1 everywhere."""
+def sweep_of(matched, p_values, naive=0.1):
+    """One cell per run, the same contrasts everywhere."""
     rows = [
         {"run_id": f"r{i}", "contrast": name, "estimate": value, "p_value": p if name == "routing_specific" else np.nan}
         for i, p in enumerate(p_values)
-        for name, value in (("naive", 0.1), ("capacity_matched", matched), ("routing_specific", matched))
+        for name, value in (("naive", naive), ("capacity_matched", matched), ("routing_specific", matched))
     ]
     contrasts = pd.DataFrame(rows, columns=["run_id", "contrast", "estimate", "p_value"])
     groups = contrasts.rename(columns={"estimate": "mean"}).assign(**dict.fromkeys(CELL, "x"))
@@ -190,6 +191,19 @@ def test_over_a_sweep_rejections_stand_beside_chance():
     evidence = judge_probe_sweep(sweep_of(0.02, [0.048] * 4 + [0.5] * 16))
     assert evidence.outcome == "evidence"
     assert "+0.020 against a network on confidence alone (higher in 20 of 20 cells)" in evidence.sentence
+
+
+def test_over_a_sweep_without_uplift_none_is_explained():
+    nothing = judge_probe_sweep(sweep_of(0.02, [0.5] * 20, naive=-0.03))
+    assert nothing.outcome == "no_evidence"
+    assert "explains no more of the error than a line" in nothing.sentence
+    assert judge_probe_sweep(sweep_of(0.02, [0.048] * 20, naive=-0.03)).outcome == "trace"
+
+
+def test_over_a_sweep_without_shuffles_nothing_is_tested():
+    verdict = judge_probe_sweep(sweep_of(0.02, [np.nan] * 3))
+    assert verdict.outcome == "untestable"
+    assert verdict.sentence.endswith("Without shuffles there is nothing to compare routing with.")
 
 
 def test_an_empty_sweep_says_so():
