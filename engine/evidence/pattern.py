@@ -29,7 +29,12 @@ def _span(values: pd.Series[float]) -> str:
 
 
 def _place(values: pd.Series[float], family: tuple[str, ...]) -> str:
-    return _PLACES[int(values[list(family)].rank(method="first")[family[-1]]) - 1]
+    """Where the last of a family of three stands among them; equal numbers share their place."""
+    own, others = values[family[-1]], values[list(family[:-1])]
+    lower, tied = int((others < own).sum()), int((others == own).sum())
+    if tied == len(others):
+        return "level with the rest"
+    return f"tied for {'highest' if lower else 'lowest'}" if tied else _PLACES[lower]
 
 
 def compare(paper: pd.DataFrame, cache: pd.DataFrame, column: str, own_column: str | None = None) -> str:

@@ -201,7 +201,9 @@ def test_nothing_is_said_about_routing_without_it():
     without = {name: level for name, level in LEVEL.items() if name != "nw_conf_routing"}
     verdict = judge_run(made_up_result(without))
     assert verdict.outcome == "no_routing"
-    assert "AR-CondCal needs a routing profile" in verdict.sentence
+    assert "AR-CondCal, which needs a routing profile, was not fitted" in verdict.sentence
+    alone = judge_run(made_up_result({"none": 0.03}))
+    assert alone.sentence.startswith("AR-CondCal, which needs")  # nobody leads, so nobody is named
     seeds = {name: values for name, values in SEEDS.items() if name != "nw_conf_routing"}
     assert judge_seeds(seed_scores(seeds)).outcome == "no_routing"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from engine.benchmark.halves import TERTILE_FEATURE
-from engine.evidence.conclusions import MODES
 from engine.evidence.sources import Evidence, with_cells
 from engine.evidence.tables.frames import NO_VIT, ROUTED, Cells, means, tidy, vit
 
+MODES = {"0.5x": "0.5× Scott", "1x": "1× Scott", "2x": "2× Scott", "cv_nll": "CV-NLL", "oracle_ece": "Oracle-ECE"}
 FEATURE_ROWS = {
     "confidence": "Confidence only", "pred_entropy": "Predictive entropy", "r_agg": "Aggregate routing entropy r_agg",
     "last": "Last-layer routing entropy H_L", "concentration": "Routing concentration 1-r_agg",
     "r_agg_x_conf": "Routing entropy × confidence", "r_std": "Depth-variance r_std",
 }  # fmt: skip
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "digits": "Digits"}
-_NO_ABLATION = "no run of this cache has both logits and a routing profile"
+_NO_PROFILE = "no run of this cache has both logits and a routing profile"
 
 
 def bandwidths(evidence: Evidence) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def bandwidths(evidence: Evidence) -> pd.DataFrame:
             for column, metric in metrics.items():
                 yield row, column, *means(kept.loc[kept["metric"] == metric, "value"])
 
-    return tidy(cells(), "no run of this cache has both logits and a routing profile")
+    return tidy(cells(), _NO_PROFILE)
 
 
 def features(evidence: Evidence) -> pd.DataFrame:
@@ -53,7 +53,7 @@ def features(evidence: Evidence) -> pd.DataFrame:
                     if not part.empty:
                         yield row, column, *means(part[field])
 
-    return tidy(cells(), _NO_ABLATION)
+    return tidy(cells(), _NO_PROFILE)
 
 
 def features_vit(evidence: Evidence) -> pd.DataFrame:

@@ -13,7 +13,9 @@ import pytest
 
 from engine.__main__ import main
 from engine.evidence import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
-from engine.evidence.conclusions import MODES, as_frame, fewest_runs, sign_test
+from engine.evidence.conclusions import as_frame
+from engine.evidence.findings import fewest_runs, sign_test
+from engine.evidence.tables.studies import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.types import CELL
@@ -226,18 +228,40 @@ def test_one_feature_that_beats_both_controls_is_enough(gain: float, expected: s
     assert outcome("feature", evidence(7, ablation=pd.DataFrame(rows, columns=columns))) == expected
 
 
+def gap_row(variant: str, seed: int, max_gap: float | None, block_size: int | None = None) -> dict[str, object]:
+    """A row of `diagnose` in which neither test rejects."""
+    return {
+        "run_id": f"{variant}{block_size}-{seed}", "suite": "x", "backbone": "x", "dataset": "x", "variant": variant,
+        "seed": seed, "block_size": block_size, "max_gap": max_gap, "paper_p": 0.5, "audited_p": 0.5,
+        "audited_effect": 0.0, "paper_rejects": False, "audited_rejects": False,
+        **{f"{test}_p_{name}": 1.0 for test in ("paper", "audited")
+           for name in ("bonferroni", "holm", "benjamini_hochberg")},
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("n", "larger", "expected"), [(6, 6, "not supported"), (6, 5, "supported"), (5, 5, "few")])
 def test_the_order_of_the_variants(n: int, larger: int, expected: str):
     rows = [
-        {"run_id": f"{variant}{seed}", "suite": "x", "backbone": "x", "dataset": "x", "variant": variant, "seed": seed,
-         "block_size": None, "max_gap": 0.2 if (variant == "block_ar") == (seed < larger) else 0.1, "paper_p": 0.5,
-         "audited_p": 0.5, "audited_effect": 0.0, "paper_rejects": False, "audited_rejects": False,
-         **{f"{test}_p_{name}": 1.0 for test in ("paper", "audited")
-            for name in ("bonferroni", "holm", "benjamini_hochberg")}}
-        for seed in range(n) for variant in ("block_ar", "full_ar")
-    ]  # fmt: skip
+        gap_row(variant, seed, 0.2 if (variant == "block_ar") == (seed < larger) else 0.1)
+        for seed in range(n)
+        for variant in ("block_ar", "full_ar")
+    ]
     found = outcome("no_order", evidence(n, gaps=pd.DataFrame(rows)))
     assert found == ("not answerable" if expected == "few" else expected)
+
+
+def test_a_full_ar_run_beside_several_block_sizes_is_one_pair():
+    rows = [gap_row("full_ar", seed, 0.1) for seed in range(3)]
+    rows += [gap_row("block_ar", seed, 0.2, size) for seed in range(3) for size in (2, 4)]
+    reading = next(r for r in conclude(evidence(9, gaps=pd.DataFrame(rows))) if r.key == "no_order")
+    assert reading.numbers == {"n": 3}
+
+
+def test_seeds_without_a_gap_have_none_to_move():
+    rows = pd.DataFrame([gap_row("full_ar", seed, None) for seed in range(2)])
+    reading = next(r for r in conclude(evidence(2, gaps=rows)) if r.key == "not_stable")
+    assert reading.outcome == "supported"
+    assert reading.found.endswith("in 0 by the audited test")
 
 
 def probe_sweep(naive: float, p_values: list[float]) -> ProbeSweep:

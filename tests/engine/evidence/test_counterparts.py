@@ -219,6 +219,20 @@ def test_an_order_is_compared_over_common_rows():
     assert "AR-CondCal is highest of its kernel family in the paper and lowest here" in text
 
 
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ((1.0, 2.0, 1.0), "tied for lowest here"),
+        ((1.0, 2.0, 2.0), "tied for highest here"),
+        ((1.0, 1.0, 1.0), "level with the rest here"),
+        ((1.0, 3.0, 2.0), "middle here"),
+    ],
+)
+def test_equal_numbers_share_their_place(own: tuple[float, float, float], words: str):
+    family = dict(zip(("Conf-only", "Conf + PredEntropy", "AR-CondCal"), own, strict=True))
+    assert compare(table(FIVE), table(family), "ECE").endswith(words)
+
+
 def test_ranges_where_rows_differ():
     text = compare(table({"a": 0.1, "b": 0.346}), table({"c": 0.05}), "ECE")
     assert text == "ECE: 0.100 to 0.346 in 2 rows in the paper, 0.0500 in 1 row here"

@@ -1,0 +1,1 @@
+"""One function per conclusion: evidence to finding, one module per part of the paper."""
