@@ -12,13 +12,12 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 import streamlit as st  # noqa: E402
 
 from app.collector import spare_modules  # noqa: E402
-from app.components.page import draw_sidebar  # noqa: E402
+from app.components.page import draw_sidebar, presenting  # noqa: E402
 from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 from app.serving.gate import require_entry  # noqa: E402
 from app.serving.log import begin_request, set_up_log  # noqa: E402
 
-presenting = st.query_params.get("present") == "1"
 st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
 set_up_log()
 reference = begin_request()
@@ -29,8 +28,8 @@ for entry in PAGES:
     sections.setdefault(entry.section, []).append(page)
 # The first page is served at the root; whoever types its name gets it too, and not a notice that it is missing.
 by_name = st.Page(PAGES[0].script, title=PAGES[0].title, url_path=PAGES[0].name, visibility="hidden")
-current = st.navigation(sections | {"": [by_name]}, position="hidden" if presenting else "sidebar", expanded=True)
-if presenting:
+current = st.navigation(sections | {"": [by_name]}, position="hidden" if presenting() else "sidebar", expanded=True)
+if presenting():
     present(current, [page for pages in sections.values() for page in pages])
 try:
     draw_sidebar()

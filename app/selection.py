@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
+from engine.features import FEATURES
 from engine.gaps.gap import MIN_SUPPORT
 from engine.splitting import split
 from engine.sweep import ensemble_size
@@ -30,6 +31,11 @@ def variant_label(variant: str, block_size: object) -> str:
     """`Block-AR (b = 2)`, `Full-AR`, or the name as it is for other people's models."""
     label = VARIANTS.get(variant, variant)
     return label if pd.isna(block_size) else f"{label} (b = {block_size})"
+
+
+def feature_label(name: str) -> str:
+    """How a feature is shown; an extra column goes by its own name."""
+    return FEATURES[name].label if name in FEATURES else name
 
 
 def run_label(row: pd.Series) -> str:

@@ -8,9 +8,9 @@ from functools import cached_property
 import pandas as pd
 
 from app.loaders.cache import load_run
-from app.selection import POPULATIONS, Selection, Slice, run_label
+from app.selection import POPULATIONS, Selection, Slice, feature_label, run_label
 from engine.errors import InvalidInput, MissingData
-from engine.features import FEATURES, feature
+from engine.features import feature
 from engine.store import Cache
 from engine.types import FloatArray, RunData
 
@@ -34,8 +34,7 @@ class View:
 
     @property
     def feature_label(self) -> str:
-        name = self.selection.feature
-        return FEATURES[name].label if name in FEATURES else name
+        return feature_label(self.selection.feature)
 
     def _prepare(self, *, with_logits: bool) -> tuple[RunData, FloatArray | None, str]:
         needs_logits = with_logits or self.selection.feature == "pred_entropy"

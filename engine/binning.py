@@ -25,6 +25,19 @@ def equal_width_edges(n_bins: int) -> FloatArray:
     return np.arange(n_bins + 1) / n_bins
 
 
+def histogram_edges(values: FloatArray, n_bins: int) -> FloatArray:
+    """(n_bins + 1,) equally spaced edges from the least value to the greatest.
+
+    Values that are equal, or so close that the edges between them could not be told apart, get half a unit (or what
+    can be told apart) on both sides.
+    """
+    low, high = float(values.min()), float(values.max())
+    finest = 2 * n_bins * float(np.spacing(max(abs(low), abs(high))))
+    if high - low <= finest:
+        low, high = low - max(0.5, finest), high + max(0.5, finest)
+    return np.linspace(low, high, n_bins + 1)
+
+
 @lru_cache(maxsize=256)
 def _truncation_is_exact(n_bins: int, dtype: np.dtype[np.floating]) -> bool:
     """Whether truncating c * n_bins finds the right bin of every number of this precision.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import mannwhitneyu, norm, spearmanr
 
 from engine import validation
-from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, equal_width_bins, tertiles
+from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, equal_width_bins, histogram_edges, tertiles
 from engine.errors import InvalidInput
 from engine.grouping import LEVEL, quantile_groups
 from engine.types import BoolArray, FloatArray, IntArray
@@ -141,7 +141,7 @@ def compare_outcomes(rho: ArrayLike, correct: ArrayLike, *, n_bins: int = _HISTO
     """The distributions of rho for correct and wrong predictions, and how far apart they are."""
     values = validation.vector("rho", rho).astype(np.float64, copy=False)
     hits = validation.correct(correct, values.size)
-    edges = np.histogram_bin_edges(values, validation.whole("n_bins", n_bins, 1))
+    edges = histogram_edges(values, validation.whole("n_bins", n_bins, 1))
     groups = {"correct": values[hits], "wrong": values[~hits]}
     shares = {name: np.histogram(group, edges)[0] / max(group.size, 1) for name, group in groups.items()}
     separation = p_value = None

@@ -1,6 +1,5 @@
 """At the same confidence, does accuracy depend on routing?"""
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -27,7 +26,7 @@ left, right = st.columns(2)
 with left:
     page.figure(plots.support_bars(gap, page.theme), "support", alt="Samples in each bin by tertile")
 with right:
-    counts, edges = np.histogram(view.rho, bins=60)
+    counts, edges = results.feature_histogram(view)
     histogram = plots.feature_histogram(counts, edges, gap.contingency.cuts, view.feature_label, page.theme)
     page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
 
@@ -57,10 +56,10 @@ for note in gap.notes:
 page.how(r"""
 Samples are cut into three groups by the feature and into bins by confidence. In each bin that holds enough of both
 outer groups the accuracies are compared:
-$\text{max gap} = \max_b |a_b^{low} - a_b^{high}|$ and
+$\text{largest gap} = \max_b |a_b^{low} - a_b^{high}|$ and
 $\text{weighted gap} = \sum_b w_b |a_b^{low} - a_b^{high}| / \sum_b w_b$ with $w_b = \min(n_b^{low}, n_b^{high})$.
 The grey band is where 95 % of permutations of the feature inside each bin would put an outer tertile's accuracy.
-Intervals come from resampling all samples 5000 times with the cuts fixed. An absolute gap is folded at zero, so
+Intervals come from resampling all samples 5,000 times with the cuts fixed. An absolute gap is folded at zero, so
 resampling noise moves it upwards and the point may lie below its interval.
 """)
 page.finish()

@@ -7,6 +7,7 @@ from app.components.page import Page, open_page
 from app.loaders import results_browse as results
 from app.plots import mechanism as plots
 from app.registry import page_for
+from app.selection import feature_label
 from app.view import View
 from engine.sweep import ensemble_size
 from engine.verdict_browse import mechanism_sentence
@@ -38,7 +39,7 @@ def depth(page: Page, views: list[tuple[View, str]]) -> None:
 def samples(page: Page, name: str) -> None:
     """One feature over samples: by outcome, and against the error."""
     page.heading("Across samples")
-    label = results.feature_label(name)
+    label = feature_label(name)
     found = results.relation(page.view, name)
     left, right = st.columns(2)
     with left:
@@ -108,7 +109,7 @@ view = page.view
 name, _ = results.stand_in(view)
 profile = results.depth(view) if view.run.n_layers else None
 sentence = mechanism_sentence(
-    profile, results.relation(view, name), results.feature_label(name),
+    profile, results.relation(view, name), feature_label(name),
     lacking="" if view.rho is not None else view.feature_label,
 )  # fmt: skip
 page.verdict(sentence, controls=False)

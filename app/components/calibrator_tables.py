@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from app.components.page import Page
-from app.plots.calibrators import SHORT
+from app.plots.calibrators import short_name
 from engine.benchmark import HEADLINE, METRICS, BenchmarkResult, Scoreboard, learnt_table
 from engine.calibrators import CALIBRATORS
 from engine.placing import FIRST, SECOND
@@ -18,7 +18,7 @@ CHANGES = ("delta_nll", "delta_brier", "delta_accuracy")
 
 def full_name(method: str) -> str:
     """`Temperature scaling (TS)`: the abbreviation of the figures beside the full name."""
-    label, short = CALIBRATORS[method].label, SHORT[method]
+    label, short = CALIBRATORS[method].label, short_name(method)
     return f"{label} ({short})" if short.isupper() and short not in label else label
 
 

@@ -16,6 +16,7 @@ from app.selection import (
     Selection,
     Slice,
     choice_label,
+    feature_label,
     run_label,
     variant_label,
 )
@@ -102,10 +103,7 @@ def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:
             "Compare with", others, "with", lambda other: other if other == NO_RUN else run_label(runs.loc[other])
         )
         features = [*FEATURES, *row["extra_names"]]
-        feature = _choose(
-            "Feature", features, "feature", lambda name: FEATURES[name].label if name in FEATURES else name,
-            help=FEATURE_HELP,
-        )  # fmt: skip
+        feature = _choose("Feature", features, "feature", feature_label, help=FEATURE_HELP)
         with st.expander("Slice"):
             chosen_slice = _choose_slice(row)
         with st.expander("Protocol"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from app.loaders.keeping import keep
 from app.selection import Selection
 from app.view import View
-from engine.binning import MATCHINGS
+from engine.binning import MATCHINGS, histogram_edges
 from engine.gaps import (
     BootstrapResult,
     PermutationResult,
@@ -19,7 +20,7 @@ from engine.gaps import (
 )
 from engine.store import Cache
 from engine.sweep import diagnose
-from engine.types import BoolArray, FloatArray
+from engine.types import BoolArray, FloatArray, IntArray
 from engine.verdict import Verdict, judge
 from engine.verdict_scores import judge_scores
 
@@ -91,6 +92,7 @@ def scores(view: View) -> pd.DataFrame:
     return _scores(view.selection.of_any_feature, view)
 
 
+_BARS = 60
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
 
@@ -112,6 +114,13 @@ def _p_by_bins(selection: Selection, _view: View) -> pd.DataFrame:
 def p_by_bins(view: View) -> pd.DataFrame:
     """p of the largest gap and of the trend against the number of bins, for both matchings."""
     return _p_by_bins(view.selection, view)
+
+
+def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:
+    """Counts and edges of the feature's distribution."""
+    _, _, rho = samples(view)
+    edges = histogram_edges(rho, _BARS)
+    return np.histogram(rho, edges)[0], edges
 
 
 def match_quality(view: View) -> dict[str, str]:

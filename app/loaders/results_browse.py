@@ -10,14 +10,14 @@ import pandas as pd
 from app.findings import Diagram, depth_of, diagram_of
 from app.loaders.cache import load_run, run_table
 from app.loaders.keeping import keep
-from app.selection import Selection, run_label
+from app.selection import Selection, feature_label, run_label
 from app.view import View
 from engine.benchmark import run_benchmark
 from engine.binning import Matching
 from engine.calibrators import CALIBRATORS
 from engine.calibrators.base import FEATURE
 from engine.errors import InvalidInput, MissingData
-from engine.features import FEATURES, available_features, feature
+from engine.features import available_features, feature
 from engine.mechanism import (
     DepthProfile,
     ErrorRelation,
@@ -76,7 +76,7 @@ def _calibrated(
         raise MissingData("feature of that name", CALIBRATORS[method].label, "choose another feature in the sidebar")
     label = CALIBRATORS[method].label
     if FEATURE in CALIBRATORS[method].needs and feature_name != "r_std":
-        label = f"Kernel on confidence and {FEATURES[feature_name].label if feature_name in FEATURES else feature_name}"
+        label = f"Kernel on confidence and {feature_label(feature_name)}"
     return Calibrated(
         label,
         diagram_of(result.confidence[method], result.correct[method], n_bins, "equal_width"),
@@ -192,14 +192,9 @@ def stand_in(view: View) -> tuple[str, FloatArray]:
     return name, feature(view.run, name)
 
 
-def feature_label(name: str) -> str:
-    """How a feature is shown."""
-    return FEATURES[name].label if name in FEATURES else name
-
-
 @keep(max_entries=256)
 def _relation(selection: Selection, name: str, _view: View) -> ErrorRelation:  # noqa: ARG001  (part of the key)
-    run = _view.run
+    run = _view.run_with_logits
     return relate_to_error(run.confidence, run.correct, feature(run, name))
 
 
@@ -211,7 +206,7 @@ def relation(view: View, name: str) -> ErrorRelation:
 def correlations(view: View) -> pd.DataFrame:
     """Every feature of this run against the error: rank correlation with interval and p, separation of wrong ones."""
     rows = []
-    for name in available_features(view.run):
+    for name in available_features(view.run_with_logits):
         found = relation(view, name)
         rank, outcomes = found.spearman, found.outcomes
         interval = "" if rank is None or rank.low is None else f"[{rank.low:.3f}, {rank.high:.3f}]"

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 import pandas as pd
 
+from app.findings import Diagram, diagram_of
 from app.loaders.cache import load_run
 from app.loaders.keeping import keep
-from app.loaders.results_browse import Diagram
 from app.selection import seed_label
 from app.view import View
 from engine.benchmark import (
@@ -22,9 +22,8 @@ from engine.benchmark import (
     split_variance,
 )
 from engine.benchmark.halves import check_run
+from engine.binning import N_BINS
 from engine.errors import InvalidInput, MissingData
-from engine.metrics import reliability_table
-from engine.reliability import calibration_summary
 from engine.types import CELL, Progress, RunData
 from engine.verdict_benchmark import BenchmarkVerdict, judge_run, judge_seeds
 
@@ -120,5 +119,4 @@ def judged(view: View, results: list[BenchmarkResult], *, pooled: bool) -> tuple
 
 def diagram(result: BenchmarkResult, method: str) -> Diagram:
     """The reliability diagram of a method on the evaluated half, in the benchmark's own bins."""
-    confidence, correct = result.confidence[method], result.correct[method]
-    return Diagram(reliability_table(confidence, correct), calibration_summary(confidence, correct))
+    return diagram_of(result.confidence[method], result.correct[method], N_BINS, "equal_width")

@@ -1,4 +1,4 @@
-"""Names and marks of the kernel family, and its regression surface."""
+"""Names and dashes of the kernel family, and its regression surface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ METHOD_LABELS = {
     "nw_conf_entropy": "control: confidence + entropy",
 }
 METHOD_DASHES = {"nw_conf_routing": "solid", "nw_conf": "dashdot", "nw_conf_entropy": "longdash"}
-METHOD_SYMBOLS = {"nw_conf_routing": "circle", "nw_conf": "square", "nw_conf_entropy": "diamond"}
 MARK_LABELS = {"scott": "Scott", "cv_nll": "CV-NLL", "oracle_ece": "oracle"}
 
 

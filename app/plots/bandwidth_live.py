@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.bandwidth import MARK_LABELS, METHOD_DASHES, METHOD_LABELS, METHOD_SYMBOLS, stop_label
-from app.plots.theme import METHOD_COLOURS, TERTILE_COLOURS, TERTILE_DASHES, Theme, figure
+from app.plots.bandwidth import MARK_LABELS, METHOD_DASHES, METHOD_LABELS, stop_label
+from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, TERTILE_COLOURS, TERTILE_DASHES, Theme, figure
 from engine.benchmark import METRICS, BandwidthCurves, Slices
 from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS
 from engine.kernel.selection import MULTIPLIERS

@@ -9,7 +9,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.panels import list_axis
-from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme, empty_figure, figure, reference, translucent
+from app.plots.theme import (
+    METHOD_COLOURS,
+    METHOD_SYMBOLS,
+    OTHER_METHOD,
+    Theme,
+    empty_figure,
+    figure,
+    reference,
+    translucent,
+)
 from engine.benchmark import METRICS, Scoreboard
 from engine.benchmark.methods import REFERENCE
 from engine.calibrators import CALIBRATORS
@@ -21,9 +30,12 @@ SHORT = {
     "nw_conf_entropy": "Conf. + entropy", "nw_conf_routing": "AR-CondCal",
 }  # fmt: skip
 """The paper's short names."""
-SYMBOLS = {"nw_conf_routing": "diamond", "nw_conf": "square", "nw_conf_entropy": "triangle-up"}
-"""A mark of their own for AR-CondCal and its controls, so that grey print tells them apart."""
 _ROW, _ROUND = 25, 92
+
+
+def short_name(method: str) -> str:
+    """The paper's, or the full name of a method that it does not have."""
+    return SHORT.get(method, CALIBRATORS[method].label)
 
 
 def method_colour(method: str, theme: Theme) -> str:
@@ -34,7 +46,7 @@ def method_colour(method: str, theme: Theme) -> str:
 def _marks(methods: Sequence[str], theme: Theme, size: int = 10) -> dict[str, object]:
     return {
         "color": [method_colour(name, theme) for name in methods],
-        "symbol": [SYMBOLS.get(name, "circle-open" if name == REFERENCE else "circle") for name in methods],
+        "symbol": [METHOD_SYMBOLS.get(name, "circle-open" if name == REFERENCE else "circle") for name in methods],
         "size": size,
         "line": {"width": [2 if name == REFERENCE else 0 for name in methods]},
     }
@@ -43,7 +55,7 @@ def _marks(methods: Sequence[str], theme: Theme, size: int = 10) -> dict[str, ob
 def _method_figure(theme: Theme, methods: Sequence[str], *, title: str, x: str, row: int = _ROW) -> go.Figure:
     """A figure with a row per method, named at the left."""
     fig = figure(theme, title=title, x=x, y="", height=_ROUND + row * max(len(methods), 2))
-    list_axis(fig, [SHORT[name] for name in methods], "")
+    list_axis(fig, [short_name(name) for name in methods], "")
     fig.update_layout(margin={"b": 56, "l": 8, "r": 12})
     fig.update_xaxes(nticks=4, tickangle=0)
     return fig
@@ -76,7 +88,7 @@ def panel_title(board: Scoreboard, metric: str) -> str:
     """`ECE: lowest with BBQ, 0.0102`."""
     shown, rows = METRICS[metric], board.metric(metric)
     best = rows[rows["place"] == FIRST]
-    names = [SHORT[str(name)] for name in best.index]
+    names = [short_name(str(name)) for name in best.index]
     listed = ", ".join(names) if len(names) <= 2 else f"{len(names)} methods"
     mean = "mean " if board.n_runs > 1 else ""
     return f"{shown.label}: lowest {mean}with {listed}, {best['value'].iloc[0]:.{shown.digits}f}"
@@ -145,7 +157,9 @@ def contrast_panel(contrasts: pd.DataFrame, metric: str, theme: Theme) -> go.Fig
     label = METRICS[metric].label
     controls = rows["control"].tolist()
     clear = rows[rows["clear"]]
-    found = [f"{'lower' if row.difference < 0 else 'higher'} than {SHORT[row.control]}" for row in clear.itertuples()]
+    found = [
+        f"{'lower' if row.difference < 0 else 'higher'} than {short_name(row.control)}" for row in clear.itertuples()
+    ]
     nothing = "one run, no spread to judge by" if rows["low"].isna().all() else "no clear difference"
     title = f"{label}: {' and '.join(found) or nothing}"
     fig = _method_figure(theme, controls, title=title, x=f"Δ {label}", row=44)
@@ -170,7 +184,7 @@ def size_curves(curves: pd.DataFrame, metric: str, theme: Theme) -> go.Figure:
         return empty_figure(theme, f"No {shown.label} without a routing profile")
     sizes = sorted(int(size) for size in fitted["size"].unique())
     best = fitted.loc[fitted.groupby("size")["mean"].idxmin()].set_index("size")["method"]
-    least, most = SHORT[best[sizes[0]]], SHORT[best[sizes[-1]]]
+    least, most = short_name(best[sizes[0]]), short_name(best[sizes[-1]])
     title = (
         f"{shown.label}: {least} is lowest with {sizes[0]:,} samples"
         if len(sizes) == 1
@@ -193,9 +207,9 @@ def size_curves(curves: pd.DataFrame, metric: str, theme: Theme) -> go.Figure:
         dash = "dash" if method == REFERENCE else "solid"
         fig.add_trace(
             go.Scatter(
-                x=part["size"], y=part["mean"], mode="lines+markers" if own else "lines", name=SHORT[method],
+                x=part["size"], y=part["mean"], mode="lines+markers" if own else "lines", name=short_name(method),
                 line={"color": colour, "width": 3 if own else 1.2, "dash": dash}, opacity=1 if own else 0.8,
-                marker={"symbol": SYMBOLS.get(method, "circle"), "size": 9},
+                marker={"symbol": METHOD_SYMBOLS.get(method, "circle"), "size": 9},
                 showlegend=own or method == REFERENCE, customdata=part["std"],
                 hovertemplate=(
                     f"{CALIBRATORS[method].label}<br>%{{x:,}} samples: %{{y:.{shown.digits}f}} "
@@ -212,7 +226,7 @@ def rank_dots(ranked: pd.DataFrame, counts: pd.DataFrame, metric: str, theme: Th
     counts = counts.sort_values(["mean_rank", "n_first"], ascending=[True, False], kind="stable")
     methods = counts["method"].tolist()
     most = counts["n_first"].max()
-    winners = [SHORT[name] for name in counts[counts["n_first"] == most]["method"]]
+    winners = [short_name(name) for name in counts[counts["n_first"] == most]["method"]]
     listed = " and ".join(winners) if len(winners) < 3 else f"{len(winners)} methods"
     n_splits = int(counts["n_trials"].max())
     title = (

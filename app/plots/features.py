@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.plots.panels import list_axis
 from app.plots.rows import row_figure
-from app.plots.theme import METHOD_COLOURS, TEST_SYMBOLS, Theme, empty_figure, figure, observed
+from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, TEST_SYMBOLS, Theme, empty_figure, figure, observed
 from engine.benchmark import METRICS
 from engine.calibrators import CALIBRATORS
 from engine.feature_search import FeatureSearch, SearchedTest
@@ -140,7 +140,7 @@ def kernel_contrasts(contrasts: pd.DataFrame, theme: Theme) -> go.Figure:
                     "type": "data", "symmetric": False, "array": part["high"] - part["difference"],
                     "arrayminus": part["difference"] - part["low"], "color": colour, "thickness": 3, "width": 0,
                 },
-                marker={"color": colour, "size": 11, "symbol": ("circle", "square")[lane % 2]},
+                marker={"color": colour, "size": 11, "symbol": METHOD_SYMBOLS[str(control)]},
                 customdata=part[["low", "high"]],
                 hovertemplate="%{x:+.4f} [%{customdata[0]:+.4f}, %{customdata[1]:+.4f}]"
                 "<extra>%{fullData.name}</extra>",

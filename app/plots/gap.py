@@ -16,7 +16,7 @@ from app.plots.theme import (
     translucent,
 )
 from engine.gaps import GapResult, PermutationResult
-from engine.types import FloatArray
+from engine.types import FloatArray, IntArray
 
 
 def _centres(n_bins: int) -> FloatArray:
@@ -101,7 +101,7 @@ def support_bars(gap: GapResult, theme: Theme) -> go.Figure:
 
 
 def feature_histogram(
-    counts: FloatArray, edges: FloatArray, cuts: tuple[float, float], label: str, theme: Theme
+    counts: IntArray, edges: FloatArray, cuts: tuple[float, float], label: str, theme: Theme
 ) -> go.Figure:
     """Distribution of the feature with the two cuts."""
     fig = figure(theme, title="Where the feature is cut", x=label, y="samples", height=340)

@@ -91,7 +91,7 @@ def p_against_bins(curve: pd.DataFrame, alpha: float, theme: Theme) -> go.Figure
     )
     for matching, dash in (("equal_width", "dot"), ("equal_mass", "solid")):
         part = curve[curve["matching"] == matching]
-        for test, label in (("paper", "max gap"), ("audited", "trend")):
+        for test, label in (("paper", "largest gap"), ("audited", "trend")):
             fig.add_trace(
                 go.Scatter(
                     x=part["n_bins"], y=part[test], mode="lines+markers", name=f"{label}, {matching.replace('_', ' ')}",

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.rows import row_figure
-from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme, reference, translucent
+from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, OTHER_METHOD, Theme, reference, translucent
 from engine.claims import OUTCOMES, ClaimResult
 
 _FAMILY = {
@@ -16,7 +16,6 @@ _FAMILY = {
     "NW (Conf only)": "nw_conf", "Conf + PredEntropy": "nw_conf_entropy", "NW (Conf + Pred. Ent.)": "nw_conf_entropy",
     "Confidence only": "nw_conf", "Predictive entropy": "nw_conf_entropy", "Depth-variance r_std": "nw_conf_routing",
 }  # fmt: skip
-_SYMBOLS = {"nw_conf_routing": "diamond", "nw_conf": "square", "nw_conf_entropy": "triangle-up"}
 _RAW = ("No calibration", "Raw (no calibration)")
 _ROOM = 0.22  # of the axis, for the number beside the rightmost point
 _FAR = 2.5  # a raw value this many times beyond the others would flatten them
@@ -90,7 +89,7 @@ def table_column(frame: pd.DataFrame, column: str, theme: Theme, *, whose: str) 
             hovertext=[f"{mark.row}<br>{mark.text}" for mark in marks], hovertemplate="%{hovertext}<extra></extra>",
             marker={
                 "color": [METHOD_COLOURS.get(mark.method, OTHER_METHOD) for mark in marks], "size": 11,
-                "symbol": [_SYMBOLS.get(mark.method, "circle") for mark in marks],
+                "symbol": [METHOD_SYMBOLS.get(mark.method, "circle") for mark in marks],
             }, showlegend=False,
         )
     )  # fmt: skip

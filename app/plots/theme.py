@@ -10,6 +10,8 @@ TERTILE_COLOURS = {"low": "#0072B2", "mid": "#8C8C8C", "high": "#D55E00"}
 TERTILE_DASHES = {"low": "solid", "mid": "dot", "high": "dash"}
 TERTILE_SYMBOLS = {"low": "circle", "mid": "square", "high": "diamond"}
 METHOD_COLOURS = {"nw_conf_routing": "#CC79A7", "nw_conf": "#009E73", "nw_conf_entropy": "#56B4E9"}
+# A mark of their own too, so that grey print tells them apart.
+METHOD_SYMBOLS = {"nw_conf_routing": "diamond", "nw_conf": "square", "nw_conf_entropy": "triangle-up"}
 OTHER_METHOD = "#8C8C8C"
 OVER_CONFIDENT, UNDER_CONFIDENT = "#C8372D", "#2E6DB4"
 # The paper's test is hollow, the audited test filled, in every figure that shows both.

@@ -8,10 +8,11 @@ import pandas as pd
 
 from app.findings import Diagram, depth_of, diagram_of
 from app.report.blind import BlindCache
+from app.selection import feature_label
 from engine.binning import N_BINS
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.errors import InvalidInput, MissingData
-from engine.features import FEATURES, feature
+from engine.features import feature
 from engine.gaps import TESTS
 from engine.gaps.gap import MIN_SUPPORT
 from engine.mechanism import DepthProfile
@@ -32,7 +33,7 @@ class Settings:
     @property
     def label(self) -> str:
         """How the feature is called."""
-        return FEATURES[self.feature].label if self.feature in FEATURES else self.feature
+        return feature_label(self.feature)
 
     def describe(self) -> str:
         """The settings of the paper's test in words."""

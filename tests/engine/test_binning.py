@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.binning import confidence_bins, equal_mass_bins, equal_width_bins, tertiles
+from engine.binning import confidence_bins, equal_mass_bins, equal_width_bins, histogram_edges, tertiles
 from engine.contingency import tabulate
 from engine.errors import InvalidInput, UnknownName
 
@@ -102,3 +102,16 @@ def test_bins_may_be_any_whole_number_type_but_not_absurdly_many():
     assert tabulate(values, values > 0.5, values, n_bins=np.uint8(200)).n_bins == 200
     with pytest.raises(InvalidInput, match="n_bins"):
         tabulate(values, values > 0.5, values, n_bins=10**15)
+
+
+@pytest.mark.parametrize("values", [[0.2, 0.4], [0.5], [1.0, 1.0 - 2**-53], [1e16, 1e16 + 2], [0.0, 5e-324]])
+def test_histogram_edges_hold_all_values_and_rise(values: list[float]):
+    edges = histogram_edges(np.array(values), 60)
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] <= min(values) <= max(values) <= edges[-1]
+    assert np.histogram(values, edges)[0].sum() == len(values)
+
+
+def test_histogram_edges_are_those_of_numpy_where_numpy_has_any():
+    values = np.random.default_rng(0).normal(size=100)
+    np.testing.assert_allclose(histogram_edges(values, 30), np.histogram_bin_edges(values, 30), rtol=1e-12)
