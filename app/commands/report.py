@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from app.report.pdf import find_browser, print_to_pdf
 from engine.errors import InvalidInput, RouteCalError
 from engine.store import open_cache
 from engine.store.atomic import replacing
+from engine.terminal import terminal_progress
 
 
 class CannotWrite(RouteCalError):
@@ -43,8 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     browser = find_browser() if kind == "pdf" else ""  # before the work, not after it
     with open_cache(arguments.cache) as cache:
         settings = Settings(arguments.feature, arguments.min_support)
-        progress = _progress if sys.stderr.isatty() else None
-        report = build_report(cache, arguments.run, settings, progress=progress)
+        report = build_report(cache, arguments.run, settings, progress=terminal_progress())
     text = report.html()
     content = print_to_pdf(text, browser) if kind == "pdf" else text.encode()
     try:
@@ -71,7 +70,3 @@ def _check_writable(out: Path) -> None:
         tempfile.TemporaryFile(dir=out.parent).close()
     except OSError as error:
         raise CannotWrite(f"{out}: {error.strerror or error}") from error
-
-
-def _progress(share: float, text: str) -> None:
-    print(f"\r{share:4.0%} {text:<60.60}", end="" if share < 1 else "\r" + " " * 66 + "\r", file=sys.stderr, flush=True)

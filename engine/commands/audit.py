@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import textwrap
 from dataclasses import asdict
 
@@ -20,6 +19,7 @@ from engine.evidence import CONCLUSION_SOURCES, conclude, gather, summarise
 from engine.evidence.conclusions import as_frame as as_conclusions
 from engine.store import open_cache
 from engine.sweep import by_cell, diagnose, multiplicity, single_models
+from engine.terminal import terminal_progress
 from engine.types import Progress
 from engine.verdict import format_p
 
@@ -53,14 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--latex", action="store_true", help="the printed table as LaTeX")
 
 
-def _progress(share: float, text: str) -> None:
-    print(f"\r{share:4.0%} {text:<60.60}", end="" if share < 1 else "\r" + " " * 66 + "\r", file=sys.stderr, flush=True)
-
-
 def run(arguments: argparse.Namespace) -> int:
     if arguments.paper:
         return _run_paper(arguments)
-    progress = _progress if sys.stderr.isatty() else None
+    progress = terminal_progress()
     if arguments.conclusions:
         return _run_conclusions(arguments, progress)
     with open_cache(arguments.cache) as cache:
@@ -166,5 +162,6 @@ def _print_table(rows: pd.DataFrame, alpha: float) -> None:
             f"  {row.test}: {row.nominal} of {row.n_tested} (expected by chance {row.expected_by_chance:.1f}); "
             f"Bonferroni {row.bonferroni}, Holm {row.holm}, Benjamini-Hochberg {row.benjamini_hochberg}"
         )
-    for row in rows[rows["paper_p"].isna()].itertuples():
-        print(f"  not tested: {row.run_id} ({row.note})")
+    missing = rows[["paper_p", "audited_p"]].isna()
+    for row in rows[missing.any(axis=1)].assign(tested=~missing.all(axis=1)).itertuples():
+        print(f"  {'tested in part' if row.tested else 'not tested'}: {row.run_id} ({row.note})")

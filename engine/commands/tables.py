@@ -25,6 +25,8 @@ from engine.latex import Block, escape, number, render
 from engine.probes import audit_sweep, probe_tables
 from engine.store import Cache, open_cache
 from engine.store.atomic import replacing
+from engine.sweep import is_ensemble
+from engine.terminal import terminal_progress
 from engine.types import Progress, RunData
 
 _PROBES = {
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    progress = _show if sys.stderr.isatty() else None
+    progress = terminal_progress()
     with open_cache(arguments.cache) as cache:
         material, left_out_runs = gather(cache, arguments.runs, progress=progress)
         tables, left_out_tables = build_tables(material)
@@ -54,10 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show(share: float, text: str) -> None:
-    print(f"\r{share:4.0%} {text:<60.60}", end="" if share < 1 else "\r" + " " * 66 + "\r", file=sys.stderr, flush=True)
-
-
 def gather(
     cache: Cache,
     run_ids: Sequence[str] | None = None,
@@ -65,7 +63,10 @@ def gather(
     n_bootstrap: int = N_BOOTSTRAP,
     progress: Progress | None = None,
 ) -> tuple[Material, dict[str, str]]:
-    """The benchmark and its studies for every run that can have one; the reasons for those that cannot."""
+    """The benchmark and its studies for every run that can have one; the reasons for those that cannot.
+
+    The studies that tables pool over runs leave out ensembles that nobody named, so that no training run counts twice.
+    """
     runs = cache.runs()
     if run_ids is not None:
         for run_id in run_ids:
@@ -80,9 +81,10 @@ def gather(
             left_out[str(row["run_id"])] = f"fewer than {MIN_SAMPLES} samples"
     runs = runs[~runs["run_id"].isin(left_out)]
     parts: dict[str, list[pd.DataFrame]] = {name: [] for name in ("scores", "bandwidth", "ablation", "sizes", "splits")}
-    for position, run_id in enumerate(runs["run_id"]):
+    single = ~is_ensemble(runs["suite"]) if run_ids is None else runs["run_id"].notna()
+    for position, (run_id, is_pooled) in enumerate(zip(runs["run_id"], single, strict=True)):
         data = cache.load(str(run_id))
-        studies = _studies(data, n_bootstrap)
+        studies = _studies(data, n_bootstrap, pooled=bool(is_pooled))
         for step, (name, study) in enumerate(studies.items()):
             if progress is not None:
                 progress((position + step / len(studies)) / len(runs), f"{run_id}: {name}")
@@ -94,7 +96,13 @@ def gather(
 
 
 def probe_audit(cache: Cache, run_ids: Sequence[str] | None, *, progress: Progress | None = None) -> list[Table]:
-    """The capacity-controlled audit of every run, pooled: the paper's two probe tables and the contrasts by cell."""
+    """The capacity-controlled audit of every run, pooled: the paper's two probe tables and the contrasts by cell.
+
+    Ensembles that nobody named are left out, so that no training run counts twice.
+    """
+    if run_ids is None:
+        runs = cache.runs()
+        run_ids = runs.loc[~is_ensemble(runs["suite"]), "run_id"].tolist()
     sweep = audit_sweep(cache, run_ids=run_ids, progress=progress)
     tables = []
     for label, frame in probe_tables(sweep).items():
@@ -112,13 +120,15 @@ def _cell(value: object) -> str:
     return "--" if pd.isna(value) else escape(str(value))  # type: ignore[call-overload]
 
 
-def _studies(data: RunData, n_bootstrap: int) -> dict[str, Callable[[], pd.DataFrame]]:
-    """What can be computed for this run, by the name of its part of the material."""
+def _studies(data: RunData, n_bootstrap: int, *, pooled: bool) -> dict[str, Callable[[], pd.DataFrame]]:
+    """What can be computed for this run, by the name of its part of the material; `pooled` adds what tables pool."""
     studies: dict[str, Callable[[], pd.DataFrame]] = {
         "scores": lambda: run_benchmark(data, n_bootstrap=n_bootstrap).scores,
         "ablation": lambda: feature_ablation(data),
-        "splits": lambda: split_variance(data),
     }
+    if not pooled:
+        return studies
+    studies["splits"] = lambda: split_variance(data)
     if data.n_layers > 0:
         studies["bandwidth"] = lambda: bandwidth_sensitivity(data)
     if data.n_samples // 2 >= min(SIZES):

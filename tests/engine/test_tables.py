@@ -13,7 +13,7 @@ from engine import latex
 from engine.__main__ import main
 from engine.benchmark.tables import BUILDERS, Material, build_tables
 from engine.calibrators import CALIBRATORS
-from engine.commands.tables import gather, write_tables
+from engine.commands.tables import gather, probe_audit, write_tables
 from engine.errors import InvalidInput, UnknownName
 from engine.store import RunRecord, open_cache, publish, write_shard
 
@@ -180,7 +180,9 @@ def test_no_runs_at_all():
 # ---- from a cache
 
 
-def record(run_id: str, seed: int, variant: str, n: int = 520, with_logits: bool = True) -> RunRecord:
+def record(
+    run_id: str, seed: int, variant: str, n: int = 520, with_logits: bool = True, suite: str = "test"
+) -> RunRecord:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, n)
     logits = rng.normal(size=(n, 4))
@@ -191,7 +193,7 @@ def record(run_id: str, seed: int, variant: str, n: int = 520, with_logits: bool
         given = {"confidence": rng.uniform(0.3, 1, n), "correct": rng.random(n) < 0.8}
     return RunRecord(
         run_id=run_id,
-        suite="test",
+        suite=suite,
         backbone="micro_vit",
         dataset="toy",
         variant=variant,
@@ -245,6 +247,20 @@ def test_runs_that_cannot_be_benchmarked_are_named(cache_path):
         assert material.scores.empty
         with pytest.raises(UnknownName, match="--runs"):
             gather(cache, ["nobody"])
+
+
+def test_pooled_studies_count_no_training_run_twice(tmp_path):
+    for run_id, suite in (("once", "test"), ("again", "test-last5")):
+        write_shard(record(run_id, 0, "block_ar", n=120, suite=suite), tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        material, _ = gather(cache, n_bootstrap=0)
+        assert set(material.scores["run_id"]) == set(material.ablation["run_id"]) == {"once", "again"}  # cell by cell
+        assert set(material.bandwidth["run_id"]) == set(material.splits["run_id"]) == {"once"}
+        named, _ = gather(cache, ["again"], n_bootstrap=0)
+        assert set(named.bandwidth["run_id"]) == {"again"}
+        pooled = probe_audit(cache, None)[0].frame
+        assert set(pooled["n_runs"]) == {1}
 
 
 def test_command_reports_errors(cache_path, tmp_path, capsys):
