@@ -1,16 +1,10 @@
-"""The cache: how fast runs are written and read, and how counting in SQL grows with the number of samples."""
+"""The cache: how fast runs are written, read, and counted in SQL."""
 
 from __future__ import annotations
 
 import atexit
-import json
-import resource
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from engine.bench.runner import Case, Work
-from engine.binning import Matching
 from engine.contingency import tabulate
 from engine.features import feature
 from engine.store import RunRecord, open_cache, publish, write_shard
@@ -26,53 +19,6 @@ from engine.store.synthetic import N_CLASSES, N_LAYERS, RUN_ID, write_synthetic_
 
 N_SAMPLES = 10_000
 N_RUNS = 30
-SIZES = (100_000, 1_000_000, 10_000_000)
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """One contingency table counted in a process of its own."""
-
-    n: int
-    seconds: float
-    peak_mb: float
-
-
-def contingency_scaling(
-    sizes: Sequence[int] = SIZES, feature_name: str = "r_std", matching: Matching = "equal_width"
-) -> list[Scaling]:
-    """Seconds and peak memory of `Cache.contingency` for growing runs, each in a child process."""
-    rows = []
-    for n in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "scaling.duckdb"
-            write_synthetic_cache(path, n, with_logits=feature_name == "pred_entropy")
-            child = subprocess.run(
-                [sys.executable, "-m", "engine.bench.store", str(path), feature_name, matching],
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-        measured = json.loads(child.stdout)
-        rows.append(Scaling(n, measured["seconds"], measured["peak_mb"]))
-    return rows
-
-
-def _measure_here(path: str, feature_name: str, matching: Matching) -> dict[str, float]:
-    with open_cache(path) as opened:
-        start = time.perf_counter()
-        opened.contingency(RUN_ID, feature_name, matching=matching)
-        seconds = time.perf_counter() - start
-    return {"seconds": seconds, "peak_mb": _peak_mb()}
-
-
-def _peak_mb() -> float:
-    """Peak memory of this process; `ru_maxrss` would start from the parent's, which a child inherits on Linux."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
 
 
 @cache
@@ -148,8 +94,3 @@ CASES: tuple[Case, ...] = (
     Case("load a run of 10,000 x 16 with logits", _load),
     Case("contingency in SQL, 1,000,000 samples", _count, repeats=3),
 )
-
-
-if __name__ == "__main__":
-    measured_path, measured_feature, measured_matching = sys.argv[1:4]
-    print(json.dumps(_measure_here(measured_path, measured_feature, measured_matching)))  # type: ignore[arg-type]

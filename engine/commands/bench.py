@@ -1,4 +1,7 @@
-"""`python -m engine bench`: everything that claims to be fast, beside its best peer, in one run."""
+"""`python -m engine bench`: everything that claims to be fast, beside its best peer, in one run.
+
+`--scale` measures instead how the store and the tests grow with samples, runs and classes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import sys
 from pathlib import Path
 
 from engine.bench.runner import Timing, measure
+from engine.commands.bench_scale import run_scale
 
 # Each module exposes CASES; a module's name is also what `--only` takes.
 MODULES = ("metrics", "gaps", "sweep", "store", "kernel", "calibrators", "probes")
@@ -18,6 +22,11 @@ MODULES = ("metrics", "gaps", "sweep", "store", "kernel", "calibrators", "probes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", choices=MODULES, default=list(MODULES), help="parts to run")
     parser.add_argument("--json", type=Path, default=Path("bench.json"), help="file for the figures")
+    parser.add_argument("--scale", action="store_true", help="measure growth with samples, runs and classes instead")
+    parser.add_argument("--out", type=Path, default=Path("bench-scale"), help="folder for figures and plots of --scale")
+    parser.add_argument(
+        "--largest", type=int, metavar="N", help="with --scale: leave out caches of more than N samples in all"
+    )
 
 
 def _line(timing: Timing) -> str:
@@ -37,6 +46,8 @@ def _line(timing: Timing) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.scale:
+        return run_scale(arguments.out, arguments.largest)
     print(f"{'work':<46}{'ours':>13}  {'fastest peer takes':<46}{'promise':<14}")
     timings = []
     for name in arguments.only:
@@ -44,10 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             timing = measure(case)
             timings.append({"part": name, **_record(timing)})
             print(_line(timing), flush=True)
-    scaling = None
-    if "store" in arguments.only:
-        scaling = _print_scaling()
-    figures = {"python": platform.python_version(), "timings": timings, "contingency_scaling": scaling}
+    figures = {"python": platform.python_version(), "timings": timings}
     arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
     print(f"figures written to {arguments.json}", file=sys.stderr)
     return 0
@@ -63,18 +71,3 @@ def _record(timing: Timing) -> dict[str, object]:
         "limit_seconds": timing.limit_seconds,
         "kept": timing.kept,
     }
-
-
-def _print_scaling() -> list[dict[str, float]]:
-    from engine.bench.store import contingency_scaling
-
-    rows = []
-    print("\ncontingency in SQL, equal-width bins")
-    for row in contingency_scaling():
-        rows.append({"n": row.n, "seconds": row.seconds, "peak_mb": row.peak_mb})
-        per_row = row.seconds / row.n * 1e9
-        print(
-            f"  {row.n:>12,} rows {row.seconds:8.3f} s  {per_row:7.0f} ns per row  {row.peak_mb:7.0f} MB peak",
-            flush=True,
-        )
-    return rows

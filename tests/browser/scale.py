@@ -1,0 +1,191 @@
+"""How long a viewer waits on a large cache: 300 runs of 50,000 samples, unless told otherwise.
+
+Not a test: a measurement, run by `make scale`. It builds the cache (3 GB with its shards, removed afterwards), serves
+it, opens every page on a run that nobody has opened before (cold), then clicks through the navigation (warm).
+Promises: the verdict or a progress bar within 2 s, a figure within 10 s, a warm switch within 1.5 s, server below 3 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+import psutil
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from app.registry import PAGES  # noqa: E402
+from app.selection import variant_label  # noqa: E402
+from engine.bench.scale_data import write_sweep  # noqa: E402
+from engine.store import open_cache, publish  # noqa: E402
+from tests.browser.latency import PAGE_PAINTED, serve  # noqa: E402
+
+SIGN, FIGURE, SWITCH, MEMORY = 2.0, 10.0, 1.5, 3000.0  # seconds, seconds, seconds, megabytes
+PATIENCE = 120.0
+ROUNDS = 2
+# Pages on the whole cache share what they compute; another feature each keeps the first visit cold.
+FEATURES = {"sweep": "r_std", "paper": "r_max"}
+# Notes when each thing is first seen, in milliseconds after the navigation began.
+WATCH = """
+window.seen = {};
+const marks = {
+    sign: () => document.querySelector('p[style*="border-left"], [data-testid="stProgress"]'),
+    verdict: () => document.querySelector('p[style*="border-left"]'),
+    figure: () => document.querySelector('.js-plotly-plot .main-svg'),
+    rest: () => document.querySelector('h1')
+        && document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+        && !document.querySelector('[data-testid="stProgress"]'),
+};
+const look = () => {
+    for (const [name, find] of Object.entries(marks))
+        if (!(name in window.seen) && find()) window.seen[name] = performance.now();
+    setTimeout(look, 20);
+};
+look();
+"""
+
+
+class Memory:
+    """The most megabytes that the server and its children held, looked at four times a second."""
+
+    def __init__(self, server: psutil.Process) -> None:
+        self.most = 0.0
+        self._server, self._done = server, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def now(self) -> float:
+        total = 0
+        for process in (self._server, *self._server.children(recursive=True)):
+            try:
+                total += process.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue
+        return total / 2**20
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.25):
+            try:
+                self.most = max(self.most, self.now())
+            except psutil.NoSuchProcess:
+                return
+
+    def stop(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def addresses(app: str, runs: pd.DataFrame) -> dict[str, str]:
+    """Every page on the first run of a cell of its own."""
+    firsts = runs[runs["seed"] == 0].reset_index(drop=True)
+    found = {}
+    for position, entry in enumerate(PAGES):
+        row = firsts.iloc[position % len(firsts)]
+        chosen = {
+            "backbone": row["backbone"], "data": row["dataset"], "run": row["run_id"],
+            "variant": variant_label(row["variant"], row["block_size"]),
+        }  # fmt: skip
+        if entry.name in FEATURES:
+            chosen["feature"] = FEATURES[entry.name]
+        found[entry.name] = f"{app}/{entry.address}?" + "&".join(f"{key}={value}" for key, value in chosen.items())
+    return found
+
+
+def open_cold(browser: Browser, address: str) -> dict[str, float]:
+    """Seconds to the first sign of life, the verdict, the first figure and rest; what never came is missing."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.add_init_script(WATCH)
+    page.goto(address)
+    until = time.monotonic() + PATIENCE
+    seen: dict[str, float] = {}
+    while time.monotonic() < until:
+        page.wait_for_timeout(250)
+        seen = page.evaluate("window.seen")
+        # At rest without a figure: this page has none to show (or waits for a button).
+        if "rest" in seen and ("figure" in seen or page.evaluate("performance.now()") > seen["rest"] + 3000):
+            break
+    page.close()
+    return {name: milliseconds / 1000 for name, milliseconds in seen.items()}
+
+
+def switch(window: Page, title: str, question: str) -> float:
+    """Seconds from a click in the navigation to a painted page."""
+    link = window.get_by_test_id("stSidebarNav").get_by_role("link", name=title, exact=True)
+    asked = "title => ({ clicked: performance.now(), painted: (" + PAGE_PAINTED + ")(title) })"
+    waiting = window.evaluate_handle(asked, question)
+    link.click()
+    took = window.evaluate("async waiting => await waiting.painted - waiting.clicked", waiting)
+    window.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=PATIENCE * 1000)
+    window.wait_for_timeout(300)
+    return float(took) / 1000
+
+
+def shown(seconds: float | None, limit: float) -> str:
+    if seconds is None:
+        return f"{'–':>9} "
+    return f"{seconds:8.2f} s{' ' if seconds <= limit else '!'}"
+
+
+def measure(cache: Path) -> int:
+    """Print the table; 1 if a promise was missed."""
+    with open_cache(cache) as opened:
+        runs = opened.runs()
+    missed = 0
+    with serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
+        server = next(child for child in psutil.Process().children() if "streamlit" in " ".join(child.cmdline()))
+        memory = Memory(server)
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        print(f"{len(runs)} runs, {runs['n_samples'].sum():,} samples; load average {os.getloadavg()[0]:.1f}")
+        print(f"{'page':<26}{'first sign':>11}{'verdict':>11}{'figure':>11}{'at rest':>11}{'server':>12}")
+        for name, address in addresses(app, runs).items():
+            seen = open_cold(browser, address)
+            missed += seen.get("sign", PATIENCE) > SIGN
+            missed += seen.get("figure", 0.0) > FIGURE
+            columns = (shown(seen.get(mark), limit) for mark, limit in
+                       (("sign", SIGN), ("verdict", FIGURE), ("figure", FIGURE), ("rest", PATIENCE)))  # fmt: skip
+            print(f"{name:<26}{' '.join(columns)}{memory.now():9.0f} MB", flush=True)
+        print("Warm switch")
+        window = browser.new_page(viewport={"width": 1280, "height": 900})
+        window.goto(app)
+        window.get_by_test_id("stSidebarNav").wait_for(timeout=PATIENCE * 1000)
+        times: dict[str, list[float]] = {entry.name: [] for entry in PAGES}
+        for _ in range(ROUNDS + 1):
+            for entry in (*PAGES[1:], PAGES[0]):
+                times[entry.name].append(switch(window, entry.title, entry.question))
+        for name, (_, *warm) in times.items():
+            missed += median(warm) > SWITCH
+            print(f"{name:<26}{shown(median(warm), SWITCH)}", flush=True)
+        browser.close()
+        memory.stop()
+    missed += memory.most > MEMORY
+    print(f"server: at most {memory.most:.0f} MB; load average {os.getloadavg()[0]:.1f}; {missed} promises missed")
+    return 1 if missed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--cache", type=Path, help="a cache to measure on, in place of a made-up one")
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--samples", type=int, default=50_000)
+    chosen = parser.parse_args()
+    if chosen.cache is not None:
+        return measure(chosen.cache.resolve())
+    with tempfile.TemporaryDirectory(prefix="routecal-scale-") as folder:
+        write_sweep(Path(folder) / "shards", chosen.runs, chosen.samples)
+        print(publish(Path(folder) / "shards", Path(folder) / "cache.duckdb"), flush=True)
+        return measure(Path(folder) / "cache.duckdb")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
