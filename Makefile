@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PORT   ?= 8501
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint types unit chromium screenshots bench latency load publish clean
+.PHONY: run test lint types unit chromium screenshots bench latency load scale publish clean
 
 run: $(VENV)/runtime.stamp publish
 	$(PY) -m streamlit run app/main.py --server.port $(PORT)
@@ -42,6 +42,11 @@ latency: $(VENV)/dev.stamp publish
 
 load: $(VENV)/dev.stamp
 	$(PY) tests/load/viewers.py
+
+# Every page on 300 runs of 50,000 samples, and how the parts grow on the way there; about half an hour and 3 GB of disk.
+scale: $(VENV)/dev.stamp
+	$(PY) tests/browser/scale.py
+	$(PY) -m engine bench --scale
 
 publish: $(VENV)/runtime.stamp
 	$(PY) -m cache_builder publish

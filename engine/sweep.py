@@ -24,6 +24,7 @@ from engine.types import CELL, Progress, RunData
 
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]
 P_COLUMNS = ("paper_p", "audited_p")
+DEFAULT_FEATURE = "r_agg"
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
 _ENSEMBLE = re.compile(r"-last(\d+)$")
 """Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
@@ -71,7 +72,7 @@ def _diagnose_run(
 def diagnose(
     cache: Cache,
     *,
-    feature_name: str | CustomFeature = "r_agg",
+    feature_name: str | CustomFeature = DEFAULT_FEATURE,
     alpha: float = 0.05,
     n_resamples: int = 5000,
     seed: int = 42,

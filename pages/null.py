@@ -1,8 +1,8 @@
 """Could that gap be chance?"""
 
-import pandas as pd
 import streamlit as st
 
+from app.components.long_work import long_work
 from app.components.page import open_page
 from app.loaders import results
 from app.plots import null as plots
@@ -60,18 +60,14 @@ page.text(
 )
 
 page.heading("Do the three nulls agree?")
-agreement = pd.DataFrame([
-    {"statistic": STATISTICS[s], "method": METHODS[m], "observed": r.observed, "p": r.p_value}
-    for s in STATISTICS
-    for m in METHODS
-    for r in [results.permutation(view, statistic=s, method=m)]
-])  # fmt: skip
-page.table(
-    agreement,
-    "agreement",
-    names={"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"},
-    formats={"observed": "%.4f", "p": "%.4f"},
-)
+agreement = long_work("nulls", *results.nulls_work(view, STATISTICS, METHODS), label="Compare the three nulls")
+if agreement is not None:
+    page.table(
+        agreement,
+        "agreement",
+        names={"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"},
+        formats={"observed": "%.4f", "p": "%.4f"},
+    )
 page.how(r"""
 Inside each confidence bin the feature is permuted; the cuts stay. Group sizes and the number of correct samples $k$ of
 a bin are then fixed, and the correct counts of the groups are multivariate hypergeometric, independently over bins. So

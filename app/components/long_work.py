@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from concurrent.futures import wait
 from typing import TypeVar, cast
-from uuid import uuid4
 
 import streamlit as st
 
-from app.loaders.jobs import GivenUp, Job, jobs
+from app.loaders.jobs import GivenUp, Job, jobs, viewer
 from app.wording import plain
 from engine.types import Progress
 
@@ -46,10 +45,10 @@ def long_work(
 
     def stop() -> None:
         st.session_state[asked], st.session_state[stopped] = None, key
-        jobs().stop(key, _viewer())
+        jobs().stop(key, viewer())
 
     if st.session_state.get(stopped) != key and (start or st.session_state.get(asked) == key):
-        job = jobs().watch(key, compute, _viewer())
+        job = jobs().watch(key, compute, viewer())
         wait([job.future], timeout=FIRST_LOOK)
         if _is_done(job):
             return job.future.result()
@@ -61,11 +60,6 @@ def long_work(
     return None
 
 
-def _viewer() -> str:
-    """This browser session among all."""
-    return str(st.session_state.setdefault("routecal-viewer", uuid4().hex))
-
-
 def _is_done(job: Job[Result]) -> bool:
     """Whether there is an outcome; a job that was given up just before this viewer came has none and is begun anew."""
     return job.future.done() and not isinstance(job.future.exception(), GivenUp)
@@ -75,7 +69,7 @@ def _is_done(job: Job[Result]) -> bool:
 def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Result], stop: Callable[[], None]) -> None:
     if jobs().find(key) is not None or st.session_state.get(f"{name}-stopped") == key:
         st.rerun()
-    job = jobs().watch(key, compute, _viewer())
+    job = jobs().watch(key, compute, viewer())
     if _is_done(job):
         job.future.result()  # a failure is shown here; a success is found at the next look
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -1,7 +1,8 @@
 """Long computations in the background, shared by all viewers, remembered when done, given up when nobody waits.
 
 A viewer's script only looks in from time to time: it may be rerun or interrupted without losing the work. At most two
-jobs run at once, so that a room full of viewers cannot bring the server to a halt; further ones wait their turn.
+jobs run at once, so that a room full of viewers cannot bring the server to a halt; further ones wait their turn. What a
+page cannot begin without (`awaited`) has two workers of its own and never queues behind minutes of training.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar, cast
+from uuid import uuid4
 
 import streamlit as st
 
@@ -21,6 +23,8 @@ Result = TypeVar("Result")
 WORKERS = 2
 PATIENCE = 60.0
 """Seconds that a job goes on when nobody watches it: a viewer who reloads the page finds it still at work."""
+_GLANCE = 0.25
+"""Seconds between two looks at a job that is waited for."""
 
 
 class GivenUp(Exception):
@@ -101,6 +105,11 @@ class Jobs:
         if job is not None:
             job.stop(viewer)
 
+    def drop(self, key: Hashable) -> None:
+        """Forget a failure that a viewer has seen, so that the next one who asks begins anew."""
+        with self._guard:
+            self._running.pop(key, None)
+
     def forget(self, fingerprint: str) -> None:
         """Drop the results of a cache's jobs; one still at work is given up soon, since nobody watches it."""
         self._memo.forget(fingerprint)
@@ -123,3 +132,43 @@ class Jobs:
 def jobs() -> Jobs:
     """One set of jobs for all viewers of this server."""
     return Jobs()
+
+
+@st.cache_resource(show_spinner=False)
+def _page_jobs() -> Jobs:
+    return Jobs()
+
+
+def viewer() -> str:
+    """This browser session among all."""
+    return str(st.session_state.setdefault("routecal-viewer", uuid4().hex))
+
+
+def forget_jobs(fingerprint: str) -> None:
+    """Drop all results of a cache."""
+    jobs().forget(fingerprint)
+    _page_jobs().forget(fingerprint)
+
+
+def awaited(key: Hashable, compute: Callable[[Progress], Result]) -> Result:
+    """A result that the rest of the page depends on: waited for with a bar, computed once for all viewers.
+
+    A viewer who clicks elsewhere meanwhile is free at the next glance; the job goes on and is found again.
+    `compute` runs on another thread, so it calls the engine and nothing of Streamlit.
+    """
+    pool = _page_jobs()
+    found = pool.find(key)
+    if found is not None:
+        return cast(Result, found)
+    bar = st.empty()
+    while True:
+        job = pool.watch(key, compute, viewer())
+        wait([job.future], timeout=_GLANCE)
+        if not job.future.done():
+            bar.progress(job.fraction, job.text)
+        elif not isinstance(job.future.exception(), GivenUp):
+            break
+    bar.empty()
+    if job.future.exception() is not None:
+        pool.drop(key)
+    return job.future.result()

@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.loaders.jobs import jobs
+from app.loaders.jobs import forget_jobs
 from app.loaders.memo import forget
 from engine.errors import CacheError
 from engine.importing.isolated import read_isolated
@@ -54,7 +54,7 @@ def _remove(cache: Cache | None) -> None:
         cache.close()
         remove_own(cache.path)
         forget(cache.fingerprint)
-        jobs().forget(cache.fingerprint)
+        forget_jobs(cache.fingerprint)
 
 
 @st.cache_resource(show_spinner=False)

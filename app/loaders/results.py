@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
+from app.loaders.jobs import awaited
 from app.loaders.keeping import keep
 from app.selection import Selection
 from app.view import View
@@ -18,9 +22,7 @@ from engine.gaps import (
     permutation_test,
     trend_test,
 )
-from engine.store import Cache
-from engine.sweep import diagnose
-from engine.types import BoolArray, FloatArray, IntArray
+from engine.types import BoolArray, FloatArray, IntArray, Progress
 from engine.verdict import Verdict, judge
 from engine.verdict_scores import judge_scores
 
@@ -32,14 +34,14 @@ def samples(view: View) -> tuple[FloatArray, BoolArray, FloatArray]:
     return view.run.confidence, view.run.correct, view.rho
 
 
-@keep(max_entries=64, show_spinner="Testing, and testing the tests")
-def _verdict(selection: Selection, _view: View) -> Verdict:
-    return judge(*samples(_view), feature=_view.feature_label, **selection.protocol.test_settings)
-
-
 def verdict(view: View) -> Verdict:
     """Both tests with their controls, and the sentence."""
-    return _verdict(view.selection, view)
+    given, label, settings = samples(view), view.feature_label, view.selection.protocol.test_settings
+
+    def compute(progress: Progress) -> Verdict:
+        return judge(*given, feature=label, progress=progress, **settings)
+
+    return awaited(("verdict", view.selection), compute)
 
 
 @keep(max_entries=256)
@@ -62,6 +64,25 @@ def permutation(
     return _permutation(view.selection, statistic, method, n_permutations, view)
 
 
+def nulls_work(
+    view: View, statistics: Mapping[str, str], methods: Mapping[str, str]
+) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
+    """Every statistic under every null, named as given, for `long_work`: shuffling takes seconds on a large run."""
+    given, settings = samples(view), view.selection.protocol.test_settings
+    pairs = [(statistic, method) for statistic in statistics for method in methods]
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        rows = []
+        for position, (statistic, method) in enumerate(pairs):
+            progress(position / len(pairs), f"{statistics[statistic]}, {methods[method]}")
+            test = permutation_test(*given, statistic=statistic, method=method, **settings)
+            named = {"statistic": statistics[statistic], "method": methods[method]}
+            rows.append({**named, "observed": test.observed, "p": test.p_value})
+        return pd.DataFrame(rows)
+
+    return ("nulls", replace(view.selection, compare_id=None)), compute
+
+
 @keep(max_entries=128)
 def _bootstrap(selection: Selection, _view: View) -> BootstrapResult:
     return bootstrap_gap(*samples(_view), **selection.protocol.test_settings)
@@ -70,16 +91,6 @@ def _bootstrap(selection: Selection, _view: View) -> BootstrapResult:
 def bootstrap(view: View) -> BootstrapResult:
     """Both gaps with intervals under the chosen protocol."""
     return _bootstrap(view.selection, view)
-
-
-@keep(max_entries=16, show_spinner="Diagnosing every run")
-def _sweep(fingerprint: str, feature: str, min_support: int, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001
-    return diagnose(_cache, feature_name=feature, min_support=min_support)
-
-
-def sweep(view: View) -> pd.DataFrame:
-    """The protocol over every run of the cache, for the chosen feature: one row per run, all samples."""
-    return _sweep(view.selection.fingerprint, view.selection.feature, view.selection.protocol.min_support, view.cache)
 
 
 @keep(max_entries=16, show_spinner="Testing every score")

@@ -9,17 +9,15 @@ import pandas as pd
 import streamlit as st
 
 from app.cache_summary import labelled
-from app.loaders.jobs import jobs
+from app.loaders.jobs import awaited, jobs
 from app.loaders.keeping import keep
+from app.loaders.results_sweep import diagnosed
 from app.view import View
 from engine.claims import ClaimResult, audit
-from engine.evidence import SOURCES, Evidence, gather
-from engine.store import Cache
-from engine.sweep import is_ensemble
+from engine.evidence import SOURCES, Evidence
+from engine.gaps.gap import MIN_SUPPORT
+from engine.sweep import DEFAULT_FEATURE, is_ensemble, single_models
 from engine.types import Progress
-
-QUICK = ("gaps", "error_link")
-"""Sources that no viewer needs to wait for."""
 
 
 @st.cache_resource(show_spinner="Recomputing the paper's statements")
@@ -28,17 +26,20 @@ def claims() -> list[ClaimResult]:
     return audit()
 
 
-@keep(max_entries=4, show_spinner="Testing every run")
-def _quick(fingerprint: str, _cache: Cache, _runs: pd.DataFrame) -> Evidence:  # noqa: ARG001
-    single = _runs[~is_ensemble(_runs["suite"])].reset_index(drop=True)
-    return gather(_cache, QUICK, runs=labelled(single, _runs))
+@keep(max_entries=4)
+def _single_runs(fingerprint: str, _runs: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001  (part of the key)
+    return labelled(_runs[~is_ensemble(_runs["suite"])].reset_index(drop=True), _runs)
 
 
 def evidence(view: View) -> Evidence:
     """What is known of the cache by now: quick sources, and the long ones that some viewer has asked for."""
-    quick = _quick(view.selection.fingerprint, view.cache, view.runs)
+    runs = _single_runs(view.selection.fingerprint, view.runs)
+    # The source "gaps" over the paper's own settings, which the Overview has mostly computed already.
+    gaps = single_models(diagnosed(view, DEFAULT_FEATURE, MIN_SUPPORT))
+    link = awaited(source_key(view, "error_link"), source_work(view, "error_link", runs))
     asked = {name: jobs().find(source_key(view, name)) for name in SOURCES}
-    return Evidence(quick.runs, quick.found | {name: found for name, found in asked.items() if found is not None})
+    known = {name: found for name, found in asked.items() if found is not None}
+    return Evidence(runs, {"gaps": gaps, "error_link": link} | known)
 
 
 def source_key(view: View, source: str) -> Hashable:

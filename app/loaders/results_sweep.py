@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from app.cache_summary import CacheSummary, summarise
-from app.loaders import results
+from app.loaders.jobs import awaited
 from app.loaders.keeping import keep
 from app.view import View
+from engine.sweep import diagnose
+from engine.types import Progress
+
+
+def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
+    """The protocol over every run of the cache: one row per run, all samples. Waited for with a bar."""
+    cache, n_runs = view.cache, len(view.runs)
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        def report(share: float, _run_id: str) -> None:
+            progress(share, f"testing every run: {round(share * n_runs)} of {n_runs}")
+
+        return diagnose(cache, feature_name=feature, min_support=min_support, progress=report)
+
+    return awaited(("diagnosed", view.selection.fingerprint, feature, min_support), compute)
 
 
 @keep(max_entries=16)
-def _summary(fingerprint: str, feature: str, min_support: int, _view: View) -> CacheSummary:  # noqa: ARG001
-    return summarise(results.sweep(_view), _view.runs, _view.feature_label)
+def _summary(fingerprint: str, feature: str, min_support: int, _rows: pd.DataFrame, _view: View) -> CacheSummary:  # noqa: ARG001
+    return summarise(_rows, _view.runs, _view.feature_label)
 
 
 def summary(view: View) -> CacheSummary:
     """Everything that the Overview and Sweep pages show, for the chosen feature and minimum support."""
-    selection = view.selection
-    return _summary(selection.fingerprint, selection.feature, selection.protocol.min_support, view)
+    feature, min_support = view.selection.feature, view.selection.protocol.min_support
+    rows = diagnosed(view, feature, min_support)
+    return _summary(view.selection.fingerprint, feature, min_support, rows, view)

@@ -68,14 +68,20 @@ def single_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_runs(
-    cache: Cache, runs: pd.DataFrame, study: Study, columns: list[str], progress: Progress | None
+    cache: Cache,
+    runs: pd.DataFrame,
+    study: Study,
+    columns: list[str],
+    progress: Progress | None,
+    *,
+    with_logits: bool = True,
 ) -> pd.DataFrame:
-    """The tidy frames of a study of each run, one below the other."""
+    """The tidy frames of a study of each run, one below the other; logits, most of the bytes, where it needs them."""
     parts = []
     for position, (run_id, name) in enumerate(zip(runs["run_id"], runs["run"], strict=True)):
         if progress is not None:
             progress(position / len(runs), str(name))
-        parts.append(study(cache.load(str(run_id))))
+        parts.append(study(cache.load(str(run_id), with_logits=with_logits)))
     if progress is not None:
         progress(1.0, "done")
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
@@ -122,7 +128,8 @@ def _error_link(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> 
         rows = [] if link is None else [(run.run_id, link.value, link.p_value)]
         return pd.DataFrame(rows, columns=["run_id", "correlation", "p"])
 
-    return _over_runs(cache, _routed(runs), study, ["run_id", "correlation", "p"], progress)
+    columns = ["run_id", "correlation", "p"]
+    return _over_runs(cache, _routed(runs), study, columns, progress, with_logits=False)
 
 
 def _probes(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> Any:
@@ -144,7 +151,7 @@ def _hidden_states(cache: Cache, runs: pd.DataFrame, progress: Progress | None) 
 
     has_norms = runs["extra_names"].map(lambda names: bool(norm_columns(names))).astype(bool)
     plain = runs[(runs["n_layers"] == 0) & (runs["n_samples"] >= MINIMUM_SAMPLES) & has_norms]
-    return _over_runs(cache, plain, study, ["run_id", "conf_lin", "full_mlp"], progress)
+    return _over_runs(cache, plain, study, ["run_id", "conf_lin", "full_mlp"], progress, with_logits=False)
 
 
 SOURCES: Mapping[str, Source] = MappingProxyType({

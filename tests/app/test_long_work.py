@@ -135,3 +135,82 @@ def test_what_was_stopped_is_not_started_again_by_itself():
     assert (app.caption[0].value, app.markdown[0].value) == ("Stopped.", "nothing yet")
     app.button(key="sum-start").click().run()
     assert app.markdown[0].value == "found 42"
+
+
+class Bar:
+    """Stands in for the place on the page at which a bar is drawn."""
+
+    def __init__(self) -> None:
+        self.drawn: list[str] = []
+
+    def progress(self, _share: float, text: str) -> None:
+        self.drawn.append(text)
+
+    def empty(self) -> None:
+        self.drawn.append("gone")
+
+
+@pytest.fixture
+def bar(monkeypatch) -> Bar:
+    drawn = Bar()
+    own = Jobs()
+    monkeypatch.setattr(module, "_page_jobs", lambda: own)
+    monkeypatch.setattr(module, "viewer", lambda: "somebody")
+    monkeypatch.setattr(module.st, "empty", lambda: drawn)
+    monkeypatch.setattr(module, "_GLANCE", 0.02)
+    return drawn
+
+
+def test_what_a_page_depends_on_is_waited_for_behind_a_bar_and_remembered(bar: Bar):
+    calls = []
+
+    def compute(progress: Progress) -> int:
+        calls.append(1)
+        progress(0.5, "half way")
+        while "half way" not in bar.drawn:
+            time.sleep(0.01)
+        return 7
+
+    assert module.awaited("key", compute) == module.awaited("key", compute) == 7
+    assert calls == [1]
+    assert bar.drawn[-2:] == ["half way", "gone"]
+
+
+def test_what_is_quick_is_waited_for_without_a_bar(bar: Bar, monkeypatch):
+    monkeypatch.setattr(module, "_GLANCE", 5.0)
+    assert module.awaited("key", lambda _progress: 7) == 7
+    assert bar.drawn == ["gone"]
+
+
+@pytest.mark.usefixtures("bar")
+def test_a_failure_of_what_is_waited_for_is_shown_once():
+    def fail(_progress: Progress) -> int:
+        raise ValueError("no such layer")
+
+    with pytest.raises(ValueError, match="no such layer"):
+        module.awaited("key", fail)
+    assert module.awaited("key", lambda _progress: 3) == 3
+
+
+@pytest.mark.usefixtures("bar")
+def test_a_viewer_who_leaves_does_not_lose_the_work(monkeypatch):
+    gate, calls = threading.Event(), []
+
+    def compute(_progress: Progress) -> int:
+        calls.append(1)
+        gate.wait(5)
+        return 7
+
+    class Left(Exception):
+        """What Streamlit raises in a script whose viewer has clicked elsewhere."""
+
+    def leave(*_arguments: object) -> None:
+        raise Left
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bar, "progress", leave)
+        with pytest.raises(Left):
+            module.awaited("key", compute)
+    gate.set()
+    assert module.awaited("key", compute) == 7
+    assert calls == [1]

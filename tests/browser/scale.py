@@ -15,25 +15,27 @@ import threading
 import time
 from pathlib import Path
 from statistics import median
+from urllib.parse import urlencode
 
-import pandas as pd
 import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from app.links import run_query  # noqa: E402
 from app.registry import PAGES  # noqa: E402
-from app.selection import variant_label  # noqa: E402
+from app.selection import Protocol, Selection, Slice  # noqa: E402
+from app.view import View  # noqa: E402
 from engine.bench.scale_data import write_sweep  # noqa: E402
-from engine.store import open_cache, publish  # noqa: E402
+from engine.store import Cache, open_cache, publish  # noqa: E402
 from tests.browser.latency import PAGE_PAINTED, serve  # noqa: E402
 
 SIGN, FIGURE, SWITCH, MEMORY = 2.0, 10.0, 1.5, 3000.0  # seconds, seconds, seconds, megabytes
 PATIENCE = 120.0
 ROUNDS = 2
-# Pages on the whole cache share what they compute; another feature each keeps the first visit cold.
-FEATURES = {"sweep": "r_std", "paper": "r_max"}
+# Pages on the whole cache share what they compute; another feature keeps the Sweep's first visit cold.
+FEATURES = {"sweep": "r_std"}
 # Notes when each thing is first seen, in milliseconds after the navigation began.
 WATCH = """
 window.seen = {};
@@ -84,19 +86,16 @@ class Memory:
         self._thread.join()
 
 
-def addresses(app: str, runs: pd.DataFrame) -> dict[str, str]:
+def addresses(cache: Cache) -> dict[str, str]:
     """Every page on the first run of a cell of its own."""
-    firsts = runs[runs["seed"] == 0].reset_index(drop=True)
+    runs = cache.runs().set_index("run_id", drop=False)
+    firsts = runs.index[runs["seed"] == 0]
     found = {}
     for position, entry in enumerate(PAGES):
-        row = firsts.iloc[position % len(firsts)]
-        chosen = {
-            "backbone": row["backbone"], "data": row["dataset"], "run": row["run_id"],
-            "variant": variant_label(row["variant"], row["block_size"]),
-        }  # fmt: skip
-        if entry.name in FEATURES:
-            chosen["feature"] = FEATURES[entry.name]
-        found[entry.name] = f"{app}/{entry.address}?" + "&".join(f"{key}={value}" for key, value in chosen.items())
+        run_id, feature = firsts[position % len(firsts)], FEATURES.get(entry.name, "r_agg")
+        selection = Selection(cache.fingerprint, run_id, None, feature, Slice(), Protocol())
+        query = run_query(View(cache, runs, selection), run_id)
+        found[entry.name] = f"{entry.address}?{urlencode(query)}"
     return found
 
 
@@ -138,7 +137,7 @@ def shown(seconds: float | None, limit: float) -> str:
 def measure(cache: Path) -> int:
     """Print the table; 1 if a promise was missed."""
     with open_cache(cache) as opened:
-        runs = opened.runs()
+        sizes, places = opened.runs()["n_samples"], addresses(opened)
     missed = 0
     with serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
         server = next(child for child in psutil.Process().children() if "streamlit" in " ".join(child.cmdline()))
@@ -146,10 +145,10 @@ def measure(cache: Path) -> int:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
-        print(f"{len(runs)} runs, {runs['n_samples'].sum():,} samples; load average {os.getloadavg()[0]:.1f}")
+        print(f"{len(sizes)} runs, {sizes.sum():,} samples; load average {os.getloadavg()[0]:.1f}")
         print(f"{'page':<26}{'first sign':>11}{'verdict':>11}{'figure':>11}{'at rest':>11}{'server':>12}")
-        for name, address in addresses(app, runs).items():
-            seen = open_cold(browser, address)
+        for name, place in places.items():
+            seen = open_cold(browser, f"{app}/{place}")
             missed += seen.get("sign", PATIENCE) > SIGN
             missed += seen.get("figure", 0.0) > FIGURE
             columns = (shown(seen.get(mark), limit) for mark, limit in
