@@ -109,6 +109,12 @@ def _exact_test(folder: Path, size: Size) -> float:  # noqa: ARG001
     return _typical(lambda: permutation_test_of_counts(counts).p_value)
 
 
+def _null(folder: Path, size: Size) -> float:  # noqa: ARG001
+    with open_cache(_cache(folder)) as cache:
+        counts = cache.contingency(RUN_ID, FEATURE)
+    return _typical(lambda: permutation_test_of_counts(counts).null)
+
+
 def _trend_test(folder: Path, size: Size) -> float:  # noqa: ARG001
     regressors, correct = _regression_data(folder)
     confidence, rho = np.ascontiguousarray(regressors[:, 0]), np.ascontiguousarray(regressors[:, 1])
@@ -169,6 +175,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType({
     "load": Operation("load one run", _load),
     "contingency": Operation("count one run in SQL", _contingency),
     "exact_test": Operation("exact p from counts", _exact_test),
+    "null": Operation("whole null from counts", _null),
     "trend_test": Operation("audited p from rows", _trend_test),
     "surface": Operation("NW surface, quick", _surface),
     "regression": Operation("NW, half on half", _regression),

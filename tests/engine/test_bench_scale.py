@@ -70,11 +70,18 @@ def test_children_measure_each_size_and_larger_ones_are_left_out():
     assert all(one.seconds > 0 and one.added_mb > 0 and one.libraries_mb > 0 for one in cells)
 
 
-def test_what_takes_too_long_is_stopped_and_said_so():
+def test_what_takes_too_long_is_stopped_and_said_so(monkeypatch):
+    monkeypatch.setattr("engine.bench.scale._BUILDING", ("write",))
     cells = list(measure_grids([SMALL], largest=300, cap=0.01))
     assert cells[0].seconds is not None
-    assert [one.note for one in cells] == ["", "stopped after 0.01 s", "not measured: publish was stopped"]
+    assert [one.note for one in cells] == ["", "stopped after 0.01 s", "stopped after 0.01 s"]
     assert cells[1].seconds is cells[1].added_mb is None
+
+
+def test_without_what_comes_before_nothing_is_measured(monkeypatch):
+    monkeypatch.setattr("engine.bench.scale._BUILDING_CAP", 0.01)
+    notes = [one.note for one in measure_grids([SMALL], largest=300, cap=0.01)]
+    assert notes == ["stopped after 0.01 s", *["not measured: write shards was stopped"] * 2]
 
 
 def test_plot_names_every_line_apart_from_its_neighbours():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -112,6 +113,52 @@ def test_progress_counts_runs(cache_path: Path):
     with open_cache(cache_path) as cache:
         diagnose(cache, n_resamples=10, progress=lambda share, _: seen.append(share))
     assert seen == pytest.approx(np.arange(1, 8) / 7)
+
+
+def test_runs_side_by_side_give_what_one_after_the_other_gives(cache_path: Path, monkeypatch):
+    found = []
+    for threads in (1, 4):
+        monkeypatch.setattr("engine.sweep._MOST_THREADS", threads)
+        monkeypatch.setattr("engine.sweep.os.cpu_count", lambda: 8)
+        with open_cache(cache_path) as cache:
+            found.append(diagnose(cache, n_resamples=50))
+    pd.testing.assert_frame_equal(*found)
+
+
+def test_large_runs_are_diagnosed_one_at_a_time(cache_path: Path, monkeypatch):
+    at_once, most = 0, []
+    monkeypatch.setattr("engine.sweep._ROWS_AT_ONCE", 1200 + 1199)  # every run has 1200 samples
+    with open_cache(cache_path) as cache:
+        load = cache.load
+
+        def counted(*arguments, **named):
+            nonlocal at_once
+            at_once += 1
+            most.append(at_once)
+            time.sleep(0.01)
+            at_once -= 1
+            return load(*arguments, **named)
+
+        monkeypatch.setattr(cache, "load", counted)
+        diagnose(cache, n_resamples=10)
+    assert max(most) == 1
+
+
+def test_a_diagnosis_that_is_stopped_leaves_the_other_runs_alone(cache_path: Path, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def stop(_share: float, _text: str) -> None:
+        raise Stopped
+
+    monkeypatch.setattr("engine.sweep._MOST_THREADS", 1)
+    loaded = []
+    with open_cache(cache_path) as cache:
+        load = cache.load
+        monkeypatch.setattr(cache, "load", lambda run_id, **named: loaded.append(run_id) or load(run_id, **named))
+        with pytest.raises(Stopped):
+            diagnose(cache, n_resamples=10, progress=stop)
+    assert len(loaded) <= 3
 
 
 def test_empty_cache_gives_an_empty_table_with_the_same_columns(tmp_path: Path, rows: pd.DataFrame):
