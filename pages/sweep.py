@@ -8,11 +8,24 @@ from app.loaders import results_sweep
 from app.plots import sweep as plots
 from app.plots.rows import TEST_LABELS
 
+MOST_DRAWN = 80  # runs in a figure with a line for each
+
 
 def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     """`[0.166, 0.425]` of each run, a dash where there is none."""
     pairs = rows[[f"{name}_low", f"{name}_high"]].itertuples(index=False)
     return ["–" if pd.isna(low) else f"[{low:.3f}, {high:.3f}]" for low, high in pairs]
+
+
+def part_to_draw(counted: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Runs and cells of one data set where all of them would make figures of many screens."""
+    if len(counted) <= MOST_DRAWN:
+        return counted, cells
+    names = list(counted["dataset_name"].unique())
+    chosen = st.selectbox("Data set drawn", names, key="drawn-data", bind="query-params", width=320)
+    page.caption(f"Figures by cell show one data set at a time; all else is about all {len(counted)} runs.")
+    drawn = counted[counted["dataset_name"] == chosen]
+    return drawn, cells[cells["cell"].isin(drawn["cell"])]
 
 
 page = open_page("sweep", whole_cache=True)
@@ -21,17 +34,20 @@ counted, cells = summary.counted, summary.stable.cells
 page.verdict(summary.stable.sentence, controls=summary.verdict.n_tested > 0)
 
 if summary.verdict.n_tested:
+    drawn, drawn_cells = part_to_draw(counted, cells)
     for column, measure in zip(st.columns(2, gap="large"), plots.GAPS, strict=True):
         with column:
-            forest = plots.forest(counted, measure, page.theme)
+            forest = plots.forest(drawn, measure, page.theme)
             page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
 
     page.heading("How stable is it over seeds?")
     left, right = st.columns(2, gap="large")
     with left:
-        page.figure(plots.gap_spread(counted, cells, page.theme), "spread", alt="Spread of the largest gap over seeds")
+        page.figure(
+            plots.gap_spread(drawn, drawn_cells, page.theme), "spread", alt="Spread of the largest gap over seeds"
+        )
     with right:
-        page.figure(plots.effect_signs(counted, cells, page.theme), "effects", alt="Audited effect of every seed")
+        page.figure(plots.effect_signs(drawn, drawn_cells, page.theme), "effects", alt="Audited effect of every seed")
     signs = cells.assign(
         signs=[f"{up} up, {down} down" for up, down in zip(cells["n_positive"], cells["n_negative"], strict=True)],
         repeats=[{True: "yes", False: "no"}.get(value, "one seed") for value in cells["audited_all"]],

@@ -17,6 +17,7 @@ from uuid import uuid4
 import streamlit as st
 
 from app.loaders.memo import Memo
+from app.wording import plain
 from engine.types import Progress
 
 Result = TypeVar("Result")
@@ -165,7 +166,7 @@ def awaited(key: Hashable, compute: Callable[[Progress], Result]) -> Result:
         job = pool.watch(key, compute, viewer())
         wait([job.future], timeout=_GLANCE)
         if not job.future.done():
-            bar.progress(job.fraction, job.text)
+            bar.progress(job.fraction, plain(job.text))
         elif not isinstance(job.future.exception(), GivenUp):
             break
     bar.empty()

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.store import open_cache
+from engine.bench.scale_data import write_sweep
+from engine.store import open_cache, publish
 from engine.sweep import diagnose, effect_intervals, multiplicity, single_models, sorted_pvalues, stability
 from engine.verdict_sweep import judge_stability
 from tests.app.driver import numbers, open_app, published, shown, traces, uncounted, verdict
@@ -141,3 +142,15 @@ def test_nothing_testable(tmp_path: Path, monkeypatch, make_run):
 def test_an_empty_cache_says_what_to_do(empty_cache: Path, monkeypatch):
     app = open_app(empty_cache, monkeypatch, "sweep")
     assert "cache_builder sweep" in app.info[0].value
+
+
+def test_a_large_sweep_is_drawn_one_data_set_at_a_time_and_counted_whole(tmp_path: Path, monkeypatch):
+    write_sweep(tmp_path / "shards", 85, 120)  # 75 runs on one data set, 10 on the next
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    app = open_app(tmp_path / "cache.duckdb", monkeypatch, "sweep")
+    assert "17 cells" in verdict(app)
+    assert len(unbroken(traces(app, 0)["largest gap, a seed each"]["x"])) == 75
+    app.selectbox(key="drawn-data").select("CIFAR-100").run()
+    assert len(unbroken(traces(app, 0)["largest gap, a seed each"]["x"])) == 10
+    assert len(unbroken(traces(app, 3)["audited effect, a seed each"]["x"])) == 10
+    assert "17 cells" in verdict(app)
