@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.view import View
-from app.wording import counted
 from engine.binning import N_BINS
 from engine.sweep import is_ensemble
 from engine.types import CELL
+from engine.wording import counted
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ import pandas as pd
 
 from app.cache_view import CacheView
 from app.selection import BACKBONES, DATASETS
-from app.wording import counted
 from engine.evidence import COUNTERPARTS, Evidence
 from engine.published import TABLES
 from engine.sweep import is_ensemble
+from engine.wording import counted
 
 NEAREST = "the one most like the paper's"
 DEFAULT = ".4f"

@@ -27,7 +27,7 @@ from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.presets import AUDITED, PAPER, audited_bins
 from engine.gaps.stratified import SMALLEST_P
 from engine.gaps.trend import TrendDesign
-from engine.pvalues import adjust_pvalues, monte_carlo_pvalue
+from engine.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.types import BoolArray, FloatArray, IntArray, Progress, RunData
 
 SUMMARIES_SEARCHED = ("mean", "std", "max", "min", "range", "slope")
@@ -75,11 +75,7 @@ class SearchedTest:
     @cached_property
     def holm(self) -> FloatArray:
         """(m,) corrected for all that were tested; for the best one Holm's correction is Bonferroni's, m p."""
-        adjusted = np.full(self.p_values.size, np.nan)
-        tested = np.isfinite(self.p_values)
-        if tested.any():
-            adjusted[tested] = adjust_pvalues(self.p_values[tested], "holm")
-        return adjusted
+        return adjust_tested(self.p_values, "holm")
 
     @cached_property
     def shuffled_best(self) -> FloatArray:
@@ -123,7 +119,7 @@ class FeatureSearch:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per candidate: label, effect, and of each test p, Holm's p and whether it is the best."""
+        """One row per candidate: label, effect, and of each test p and Holm's p."""
         columns: dict[str, object] = {"label": [candidate.label for candidate in self.candidates]}
         columns["effect"] = self.effect
         for name, test in self.tests.items():

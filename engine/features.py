@@ -94,16 +94,15 @@ SUMMARIES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "slope": layer_slope,
 }
 
-SUMMARY_WORDS = {
+_SUMMARY_WORDS = {
     "mean": "mean routing entropy of",
     "std": "spread of routing entropy over",
     "max": "largest routing entropy of",
     "min": "smallest routing entropy of",
     "range": "range of routing entropy over",
-    "first": "first routing entropy of",
-    "last": "last routing entropy of",
     "slope": "slope of routing entropy over",
 }
+"""Of several layers; `first` and `last` are one layer each."""
 
 FEATURES: dict[str, Feature] = {
     feature.name: feature
@@ -148,7 +147,7 @@ class CustomFeature:
         if len(layers) == 1 and self.summary not in ("std", "range", "slope"):
             words = f"routing entropy of layer {layers[0]}"
         else:
-            words = f"{SUMMARY_WORDS[self.summary]} layers {_listed(layers)}"
+            words = f"{_SUMMARY_WORDS[self.summary]} layers {_listed(layers)}"
         return f"{words}, times confidence" if self.times_confidence else words
 
 

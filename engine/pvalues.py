@@ -21,6 +21,16 @@ def monte_carlo_pvalue(observed: float, draws: FloatArray) -> float:
     return float((1 + np.count_nonzero(draws >= observed - tolerance)) / (1 + draws.size))
 
 
+def adjust_tested(p: ArrayLike, method: str) -> FloatArray:
+    """(m,) `adjust_pvalues` over the tests that could be run; missing (NaN) where one could not."""
+    values = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(values.shape, np.nan)
+    tested = ~np.isnan(values)
+    if tested.any():
+        adjusted[tested] = adjust_pvalues(values[tested], method)
+    return adjusted
+
+
 def adjust_pvalues(p: ArrayLike, method: str) -> FloatArray:
     """(m,) p-values corrected for m tests.
 

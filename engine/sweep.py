@@ -22,7 +22,7 @@ from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test_of_counts
 from engine.gaps.presets import PAPER
 from engine.gaps.trend import trend_test
-from engine.pvalues import ADJUSTMENTS, adjust_pvalues
+from engine.pvalues import ADJUSTMENTS, adjust_tested
 from engine.store import Cache
 from engine.types import CELL, Progress, RunData
 
@@ -156,14 +156,10 @@ def _columns() -> list[str]:
 
 def _add_multiplicity(frame: pd.DataFrame, column: str, alpha: float) -> None:
     values = frame[column].astype(float)
-    tested = values.notna()
     test = column.removesuffix("_p")
-    frame[f"{test}_rejects"] = (values <= alpha) & tested
+    frame[f"{test}_rejects"] = values <= alpha
     for method in ADJUSTMENTS:
-        adjusted = np.full(len(frame), np.nan)
-        if tested.any():
-            adjusted[tested.to_numpy()] = adjust_pvalues(values[tested].to_numpy(), method)
-        frame[f"{column}_{method}"] = adjusted
+        frame[f"{column}_{method}"] = adjust_tested(values.to_numpy(), method)
 
 
 def by_cell(rows: pd.DataFrame) -> pd.DataFrame:

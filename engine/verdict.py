@@ -19,6 +19,7 @@ from engine.gaps.presets import PAPER
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
 from engine.types import Progress
+from engine.wording import capital
 
 _NAMES = {"paper": "The paper's test", "audited": "The audited test"}
 Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
@@ -114,8 +115,7 @@ def _phrase(
     largest_delta: float,
 ) -> tuple[Outcome, str]:
     """The outcome and its wording. "No evidence" never becomes "evidence of none"; one run is never called stable."""
-    clauses = f"{_paper_clause(paper, feature)}, and {_audited_clause(audited, alpha)}"
-    clauses = clauses[0].upper() + clauses[1:]
+    clauses = capital(f"{_paper_clause(paper, feature)}, and {_audited_clause(audited, alpha)}")
     p_values = {"paper": paper.p_value, "audited": audited.p_value}
     if all(p is None for p in p_values.values()):
         return "untestable", f"{clauses}: nothing can be said about this run."

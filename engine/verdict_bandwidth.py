@@ -15,6 +15,7 @@ from engine.benchmark.matched import OWN_CONTROLS, BandwidthCurves
 from engine.benchmark.methods import ROUTING
 from engine.benchmark.scores import METRICS
 from engine.errors import InvalidInput
+from engine.wording import in_sentence, listed
 
 JUDGED = ("ece", "worst_tertile_ece", "nll")
 ALPHA = 0.05
@@ -23,12 +24,6 @@ ROUNDING = 1e-8
 _SETTING = ["path", "multiplier"]
 _AXES = {"both": "on both axes", "confidence": "on the confidence axis", "feature": "on the routing axis"}
 BandwidthOutcome = Literal["no_routing", "one_seed", "none", "not_repeated", "separated"]
-
-
-def _in_sentence(metric: str) -> str:
-    """`ECE`, `worst-tertile ECE`."""
-    label = METRICS[metric].label
-    return label if label.isupper() else label[:1].lower() + label[1:]
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class Lead:
 
     @property
     def label(self) -> str:
-        return _in_sentence(self.metric)
+        return in_sentence(METRICS[self.metric].label)
 
     @property
     def place(self) -> str:
@@ -144,16 +139,12 @@ def _carried_clause(shown: Lead, held: bool, n_seeds: int) -> str:
     )
 
 
-def _listed(words: Sequence[str], last: str = "and") -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
-
-
 def _largest_clause(largest: Sequence[Lead]) -> str:
     """The largest lead in each metric, or that there is none."""
     ahead = [f"{lead.lead:.2g} in {lead.label} ({lead.place})" for lead in largest if lead.lead > ROUNDING]
     never = [lead.label for lead in largest if lead.lead <= ROUNDING]
-    clauses = [f"leads both matched controls by at most {_listed(ahead)}"] if ahead else []
-    clauses += [f"never leads both {'' if ahead else 'matched controls '}in {_listed(never, 'or')}"] if never else []
+    clauses = [f"leads both matched controls by at most {listed(ahead)}"] if ahead else []
+    clauses += [f"never leads both {'' if ahead else 'matched controls '}in {listed(never, 'or')}"] if never else []
     return " and ".join(clauses)
 
 
@@ -188,7 +179,7 @@ def judge_bandwidth(curves: Sequence[BandwidthCurves], *, feature: str = "the fe
     by_seed = [leads(found) for found in curves]
     settings, carried = _settings(by_seed), _carried(by_seed)
     n_settings, n_seeds = len(by_seed[0]), len(by_seed)
-    names = _listed([_in_sentence(metric) for metric in JUDGED], "or")
+    names = listed([in_sentence(METRICS[metric].label) for metric in JUDGED], "or")
     separated = [lead for lead in settings if lead.separated]
     if n_seeds == 1:
         largest = BandwidthVerdict("one_seed", "", 1, settings).largest()

@@ -13,6 +13,7 @@ from engine.benchmark.leaders import Leader, leader_in_run, leader_over_seeds
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
 from engine.calibrators import CALIBRATORS
+from engine.wording import capital, in_sentence, listed
 
 Outcome = Literal["no_routing", "one_seed", "within_noise", "one_control", "better", "worse", "mixed"]
 _LED = ("ece", "nll")
@@ -31,18 +32,13 @@ class BenchmarkVerdict:
     contrasts: pd.DataFrame
 
 
-def _named(label: str) -> str:
-    """A label inside a sentence: `kernel on confidence`, but `AR-CondCal` and `ECE`."""
-    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
-
-
 def _method(name: str) -> str:
-    label = _named(CALIBRATORS[name].label)
+    label = in_sentence(CALIBRATORS[name].label)
     return f"the {label}" if label.startswith("kernel") else label
 
 
 def _metric(name: str) -> str:
-    return _named(METRICS[name].label)
+    return in_sentence(METRICS[name].label)
 
 
 def _lead(leader: Leader) -> str:
@@ -64,10 +60,6 @@ def _lead(leader: Leader) -> str:
     if leader.n_alike is not None:
         return f"{found} ({leader.n_alike} of {leader.n_rivals} other methods are within noise of it)"
     return found
-
-
-def _listed(parts: Sequence[str], word: str = "and") -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
 def _outcome(contrasts: pd.DataFrame) -> Outcome:
@@ -97,7 +89,7 @@ def _conclude(contrasts: pd.DataFrame, noise: str) -> tuple[Outcome, str]:
     outcome = _outcome(contrasts)
     if outcome == "within_noise":
         return outcome, (
-            f"AR-CondCal does not separate from its matched controls in {_listed(metrics, 'or')} by more than {noise}: "
+            f"AR-CondCal does not separate from its matched controls in {listed(metrics, 'or')} by more than {noise}: "
             "no evidence that routing adds anything here, and no proof that it does not."
         )
     clear = contrasts[contrasts["clear"].astype(bool)]
@@ -107,14 +99,14 @@ def _conclude(contrasts: pd.DataFrame, noise: str) -> tuple[Outcome, str]:
         for row in clear.to_dict("records")
     ]
     return outcome, (
-        f"By more than {noise}, AR-CondCal has {_listed(found)}; {len(contrasts) - len(clear)} of {len(contrasts)} "
+        f"By more than {noise}, AR-CondCal has {listed(found)}; {len(contrasts) - len(clear)} of {len(contrasts)} "
         f"comparisons show no clear difference. {_CLOSE[outcome]}"
     )
 
 
 def _opening(leaders: Sequence[Leader | None]) -> str:
     found = "; ".join(_lead(leader) for leader in leaders if leader is not None)
-    return f"{found[:1].upper()}{found[1:]}. " if found else ""
+    return f"{capital(found)}. " if found else ""
 
 
 def judge_run(result: BenchmarkResult, *, alpha: float = 0.05) -> BenchmarkVerdict:

@@ -6,6 +6,7 @@ from engine.features import FEATURES
 from engine.mechanism import DepthProfile, ErrorRelation, RankCorrelation
 from engine.reliability import CalibrationSummary
 from engine.verdict import format_p
+from engine.wording import capital
 
 _SMALL = 0.02
 
@@ -33,10 +34,6 @@ def reliability_sentence(summary: CalibrationSummary) -> str:
     )
 
 
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _depth_clause(profile: DepthProfile) -> str:
     if len(profile.names) == 1:
         return f"The one routing layer, {profile.names[0]}, has a mean entropy of {profile.mean[0]:.2f}."
@@ -49,13 +46,16 @@ def _depth_clause(profile: DepthProfile) -> str:
 
 def _correlation_clause(correlation: RankCorrelation | None, feature: str) -> str:
     if correlation is None:
-        return f"{_upper(feature)} cannot be ranked against the error |c - t|: one of them does not vary."
+        return (
+            f"{capital(feature)} cannot be ranked against the error |c - t|: one of them does not vary, or there are "
+            "too few samples."
+        )
     interval = ""
     if correlation.low is not None and correlation.high is not None:
         interval = f"95 % interval {correlation.low:.2f} to {correlation.high:.2f}, "
     if not correlation.clear:
         return (
-            f"{_upper(feature)} has no clear rank correlation with the error |c - t| "
+            f"{capital(feature)} has no clear rank correlation with the error |c - t| "
             f"({correlation.value:.2f}, {interval}{format_p(correlation.p_value)})."
         )
     way = "rises" if correlation.value > 0 else "falls"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.feature_search import FeatureSearch, SearchedTest
 from engine.verdict import format_p
+from engine.wording import counted
 
 _STABILITY = "whether it is stable is a question for other seeds"
 
@@ -33,7 +34,7 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
             f"None of {len(search.candidates)} scalars can be tested: no confidence bin in which both correctness and "
             "routing vary. Nothing can be said about this run."
         )
-    scalars = "1 scalar" if audited.n_tested == 1 else f"{audited.n_tested} scalars"
+    scalars = counted(audited.n_tested, "scalar")
     opening = (
         f"Of {scalars} the best by the audited test is {_best(search, audited)}; a search of this "
         f"size on shuffled routing {_chance(audited)}"

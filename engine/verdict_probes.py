@@ -17,6 +17,7 @@ from engine.probes.descriptor import Kind
 from engine.probes.result import PROBES, Contrast, ProbeResult, Reference
 from engine.probes.sweep import ProbeSweep
 from engine.verdict import format_p
+from engine.wording import counted
 
 Step = Literal["naive", "capacity", "shuffle"]
 STEPS: Mapping[Step, tuple[str, ...]] = {
@@ -197,11 +198,10 @@ def judge_probe_sweep(sweep: ProbeSweep, *, alpha: float = 0.05) -> ProbeVerdict
     n_tested, rejected = len(p_values), int((p_values <= alpha).sum())
     naive, matched = float(wide["naive"].mean()), float(wide["capacity_matched"].mean())
     n_better = sweep.n_groups - sweep.confidence_wins
-    counted = "1 run" if len(wide) == 1 else f"{len(wide)} runs"
     more = f"{_score(naive)} more" if naive > 0 else "no more"
     sentence = (
-        f"Over {counted} the network with routing explains {more} of the error than a line on confidence "
-        f"on average, and {_signed(matched)} against a network on confidence alone (higher in {n_better} of "
+        f"Over {counted(len(wide), 'run')} the network with routing explains {more} of the error than a line on "
+        f"confidence on average, and {_signed(matched)} against a network on confidence alone (higher in {n_better} of "
         f"{sweep.n_groups} cells). "
     )
     if n_tested == 0:

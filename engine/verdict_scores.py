@@ -6,8 +6,9 @@ import pandas as pd
 
 from engine.binning import N_BINS, TERTILE_QUANTILES
 from engine.features import FEATURES, available_features, feature
-from engine.gaps import adjust_pvalues, permutation_test, trend_test
+from engine.gaps import permutation_test, trend_test
 from engine.gaps.gap import MIN_SUPPORT
+from engine.pvalues import adjust_tested
 from engine.types import RunData
 
 TESTS = ("paper", "audited")
@@ -46,6 +47,5 @@ def judge_scores(
     table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "audited_p"])
     table = table.astype(dict.fromkeys(("max_gap", "paper_p", "audited_p"), "float64"))
     for test in TESTS:
-        p = table[f"{test}_p"].dropna()
-        table[f"{test}_p_holm"] = pd.Series(adjust_pvalues(p, "holm") if len(p) else [], index=p.index, dtype="float64")
+        table[f"{test}_p_holm"] = adjust_tested(table[f"{test}_p"].to_numpy(), "holm")
     return table

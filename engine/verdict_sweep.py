@@ -13,6 +13,7 @@ from engine.controls import cries_wolf
 from engine.gaps.presets import AUDITED, PAPER
 from engine.sweep import multiplicity, stability
 from engine.verdict import Verdict, format_p
+from engine.wording import capital, counted
 
 _NAMES = {preset.name: preset.label for preset in (PAPER, AUDITED)}
 CacheOutcome = Literal["untestable", "no_evidence", "one_test", "disagreement", "evidence"]
@@ -38,10 +39,6 @@ class StabilityVerdict:
     outcome: StabilityOutcome
     sentence: str
     cells: pd.DataFrame
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 Counts = Mapping[str, Mapping[Any, Any]]
@@ -74,7 +71,7 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
     if missing:
         return (
             "one_test",
-            f". {_NAMES[surviving[0]].capitalize()} sees a difference beyond confidence in some runs; "
+            f". {capital(_NAMES[surviving[0]])} sees a difference beyond confidence in some runs; "
             f"{_NAMES[missing[0]]} could not be run to bear it out.",
         )
     if surviving == ["paper"]:
@@ -93,8 +90,8 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
         return "disagreement", ". The tests disagree: they reject in different runs, and neither bears the other out."
     return (
         "evidence",
-        f". In {_count(n_both, 'run')} both tests see a difference beyond confidence; whether it repeats is a question "
-        "for the seeds.",
+        f". In {counted(n_both, 'run')} both tests see a difference beyond confidence; whether it repeats is a "
+        "question for the seeds.",
     )
 
 
@@ -115,7 +112,7 @@ def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: floa
     counts: Counts = {str(test): row for test, row in table.to_dict("index").items()}
     n_both = int(((rows["paper_p_holm"] <= alpha) & (rows["audited_p_holm"] <= alpha)).sum())
     outcome, close = _conclusion(counts, n_both)
-    opening = f"{n_tested} of {_count(n_runs, 'run')} can be tested for {feature}. At p ≤ {alpha:g} "
+    opening = f"{n_tested} of {counted(n_runs, 'run')} can be tested for {feature}. At p ≤ {alpha:g} "
     return CacheVerdict(outcome, opening + _rejections(counts) + close, table, n_runs, n_tested, alpha)
 
 
@@ -128,7 +125,7 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     if several.empty:
         sentence = (
             f"No cell has a second tested run, so nothing can be said about stability over seeds; "
-            f"{_count(len(cells), 'cell')} of one run each can be tested for {feature}."
+            f"{counted(len(cells), 'cell')} of one run each can be tested for {feature}."
         )
         return StabilityVerdict("one_seed", sentence, cells)
     same = int(several["same_sign"].astype(bool).sum())
@@ -136,7 +133,7 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     held = several[several["audited_all"].astype(bool)]
     paper_all = int(several["paper_all"].astype(bool).sum())
     opening = (
-        f"Of {_count(len(several), 'cell')} with several seeds, the audited effect of {feature} keeps its sign over "
+        f"Of {counted(len(several), 'cell')} with several seeds, the audited effect of {feature} keeps its sign over "
         f"seeds in {same} (chance alone gives about {by_chance:.1f}), and every seed rejects in {len(held)} by the "
         f"audited test and in {paper_all} by the paper's"
     )
@@ -151,13 +148,13 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
         outcome = "contradictory"
         close = (
             f". Where it repeats it contradicts itself over substrates: accuracy rises with the feature in "
-            f"{_count(rising, 'cell')} and falls in {falling}."
+            f"{counted(rising, 'cell')} and falls in {falling}."
         )
     else:
         outcome = "repeated"
         others = len(several) - len(held)
         close = (
-            f". An audited difference repeats over seeds in {_count(len(held), 'cell')}, where accuracy "
+            f". An audited difference repeats over seeds in {counted(len(held), 'cell')}, where accuracy "
             f"{'rises' if rising else 'falls'} with the feature"
             + (f", and does not in the other {others}." if others else ".")
         )
@@ -194,7 +191,7 @@ def could_have_seen(verdicts: Sequence[Verdict]) -> str:
             asides.append(f"in {len(checked) - len(sound)} of them it also rejects where only confidence matters")
         clauses.append(clause + (f" ({'; '.join(asides)})" if asides else ""))
     return (
-        f"For the {_count(len(checked), 'run')} shown in detail the controls were simulated: in 80 % of such runs "
+        f"For the {counted(len(checked), 'run')} shown in detail the controls were simulated: in 80 % of such runs "
         f"{clauses[0]}, and {clauses[1]}."
     )
 

@@ -2,7 +2,7 @@
 
 from engine.benchmark.ablation import feature_ablation
 from engine.benchmark.aggregate import aggregate_seeds, rank_one_counts, ranks, split_trials
-from engine.benchmark.bandwidth import BandwidthLab, BandwidthPoint, bandwidth_grid, bandwidth_sensitivity
+from engine.benchmark.bandwidth import BandwidthLab, BandwidthPoint, bandwidth_sensitivity
 from engine.benchmark.contrasts import contrast_in_run, contrast_over_seeds
 from engine.benchmark.leaders import Leader, leader_in_run, leader_over_seeds
 from engine.benchmark.learnt import learnt_table
@@ -28,7 +28,6 @@ __all__ = [
     "Slices",
     "Smoother",
     "aggregate_seeds",
-    "bandwidth_grid",
     "bandwidth_sensitivity",
     "calibration_size_sensitivity",
     "contrast_in_run",

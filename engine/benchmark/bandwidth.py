@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve
 from engine.benchmark.methods import make_kernel, silent
 from engine.benchmark.scores import HEADLINE, all_scores, headline_scores, predict_kernel
-from engine.calibrators import CV_NLL, FittedKernel
+from engine.calibrators import CV_NLL, FittedKernel, Samples
 from engine.errors import InvalidInput, MissingData
 from engine.features import CustomFeature
 from engine.kernel import (
@@ -108,9 +107,13 @@ class BandwidthLab:
 
     def cross_validated(self, seed: int = SPLIT_SEED) -> float:
         """The multiple chosen by 5-fold NLL on the calibration half."""
-        calibration = self.halves.calibration
-        choice = cv_nll_bandwidth(self.fitted.regressors, calibration.logits, calibration.known_labels, seed=seed)
-        return choice.multiplier
+        return cross_validated(self.fitted, self.halves.calibration, seed)
+
+
+def cross_validated(fitted: FittedKernel, calibration: Samples, seed: int) -> float:
+    """The multiple of Scott's bandwidth that a fitted kernel takes by 5-fold NLL on its calibration half."""
+    choice = cv_nll_bandwidth(fitted.regressors, calibration.logits, calibration.known_labels, seed=seed)
+    return choice.multiplier
 
 
 def bandwidth_sensitivity(
@@ -142,29 +145,3 @@ def bandwidth_sensitivity(
         for metric in HEADLINE
     ]
     return pd.DataFrame(rows, columns=["run_id", "mode", "multiplier", "metric", "value"])
-
-
-def bandwidth_grid(
-    run: RunData,
-    *,
-    confidence_multipliers: Sequence[float] = MULTIPLIERS,
-    feature_multipliers: Sequence[float] = MULTIPLIERS,
-    feature: str | CustomFeature = TERTILE_FEATURE,
-    seed: int = SPLIT_SEED,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
-    """Every pair of multiples of the two axes.
-
-    Tidy frame: run_id, confidence_multiplier, feature_multiplier, metric, value.
-    """
-    report = progress or silent
-    lab = BandwidthLab.prepare(run, feature, seed)
-    pairs = [(first, second) for first in confidence_multipliers for second in feature_multipliers]
-    rows = []
-    for position, (first, second) in enumerate(pairs):
-        report(position / len(pairs), f"bandwidths {first:g}x, {second:g}x Scott")
-        scores = lab.headline((first, second))
-        rows += [(run.run_id, first, second, metric, scores[metric]) for metric in HEADLINE]
-    report(1.0, "done")
-    columns = ["run_id", "confidence_multiplier", "feature_multiplier", "metric", "value"]
-    return pd.DataFrame(rows, columns=columns)

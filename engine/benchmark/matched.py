@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from engine.benchmark.bandwidth import ORACLE
+from engine.benchmark.bandwidth import ORACLE, cross_validated
 from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve
 from engine.benchmark.methods import ROUTING, make_calibrator, silent
@@ -15,7 +15,6 @@ from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
 from engine.benchmark.smoothing import Pair, Smoother
 from engine.calibrators import CV_NLL, FittedKernel, KernelCalibrator
 from engine.features import CustomFeature
-from engine.kernel import cv_nll_bandwidth
 from engine.kernel.selection import MULTIPLIERS
 from engine.splitting import SPLIT_SEED
 from engine.types import Progress, RunData
@@ -129,18 +128,13 @@ class MatchedLab:
         marks = {"scott": 1.0}
         if ROUTING in self.members:
             report(0.95, "cross-validation")
-            marks |= {CV_NLL: self._cross_validated(), ORACLE: _oracle(table)}
+            chosen = cross_validated(self.members[ROUTING], self.halves.calibration, self.seed)
+            marks |= {CV_NLL: chosen, ORACLE: _oracle(table)}
         report(1.0, "done")
         halves = self.halves
         return BandwidthCurves(
             self.run_id, halves.feature_name, halves.calibration.n_samples, halves.evaluation.n_samples, table, marks
         )
-
-    def _cross_validated(self) -> float:
-        calibration = self.halves.calibration
-        regressors = self.members[ROUTING].regressors
-        choice = cv_nll_bandwidth(regressors, calibration.logits, calibration.known_labels, seed=self.seed)
-        return choice.multiplier
 
 
 def _oracle(table: pd.DataFrame) -> float:

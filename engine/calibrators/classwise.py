@@ -9,10 +9,11 @@ import numpy as np
 
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.likelihood import minimise_nll
-from engine.calibrators.phrases import counted, span
+from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.types import BoolArray, FloatArray
+from engine.wording import counted
 
 MIN_SAMPLES = 20
 

@@ -82,7 +82,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
 
 def _mixture_weights(components: FloatArray) -> tuple[tuple[float, float, float], bool, str]:
-    """Weights on the simplex of least -mean log(components @ w), started at (1, 0, 0)."""
+    """Weights on the simplex of least -mean log(components @ w), started near (1, 0, 0)."""
 
     def loss(free: FloatArray) -> tuple[float, FloatArray]:
         mixture = np.maximum(components @ free, np.finfo(np.float64).tiny)

@@ -9,9 +9,10 @@ import numpy as np
 
 from engine.binning import N_BINS, equal_width_bins
 from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.phrases import counted, span
+from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, with_top_probability
 from engine.types import FloatArray, IntArray
+from engine.wording import counted
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,15 +1,9 @@
-"""Words that the summaries of fitted calibrators share."""
+"""How the summaries of fitted calibrators put a range into words."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-
-def counted(n: int, noun: str) -> str:
-    """`1 class`, `10 classes`."""
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{n} {noun if n == 1 else plural}"
 
 
 def span(values: ArrayLike) -> str:

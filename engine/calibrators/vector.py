@@ -10,10 +10,11 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.phrases import counted, span
+from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples
 from engine.calibrators.temperature import NO_MINIMUM, TemperatureScaling
 from engine.types import BoolArray, FloatArray, IntArray
+from engine.wording import counted
 
 MAX_ITERATIONS = 500
 _RIDGE = 1e-6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from engine.mechanism import spearman
+from engine.wording import capital, counted
 
 FEWEST_ROWS = 5
 _RAW = ("No calibration", "Raw (no calibration)")
@@ -22,7 +23,7 @@ def _values(frame: pd.DataFrame, column: str) -> pd.Series[float]:
 
 def _span(values: pd.Series[float]) -> str:
     digits = 0 if (values % 1 == 0).all() else 3 if values.abs().max() >= 0.1 else 4
-    rows = "1 row" if len(values) == 1 else f"{len(values)} rows"
+    rows = counted(len(values), "row")
     if len(values) == 1 or values.min() == values.max():
         return f"{values.iloc[0]:.{digits}f} in {rows}"
     return f"{values.min():.{digits}f} to {values.max():.{digits}f} in {rows}"
@@ -64,5 +65,4 @@ def compare(paper: pd.DataFrame, cache: pd.DataFrame, column: str, own_column: s
             )
     if not parts:
         return f"{column}: {_span(published)} in the paper, {_span(own)} here"
-    sentence = "; ".join(parts)
-    return sentence[0].upper() + sentence[1:]
+    return capital("; ".join(parts))

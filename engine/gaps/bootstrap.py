@@ -102,7 +102,8 @@ def bootstrap_gap(
 ) -> BootstrapResult:
     """Percentile bootstrap of both gaps: all samples resampled, cuts of rho and bins of confidence held fixed.
 
-    Resampling rows with fixed cuts makes the bin x tertile x correctness counts one multinomial draw; no row is touched
+    Resampling rows with fixed cuts makes the counts by bin, tertile and correctness one multinomial draw; no row is
+    touched.
     """
     contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=matching, quantiles=quantiles)
     return bootstrap_gap_of_counts(

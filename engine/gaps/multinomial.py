@@ -19,7 +19,7 @@ from engine.types import FloatArray, IntArray
 
 _LEADING_BITS = 11
 _WORD_BITS = 32
-# Rates below which a cell's tables would cut off less than one part in 2^32.
+# Tables reach as far as Bernstein's inequality leaves exp(-24) outside, less than one part in 2^32.
 _EXPONENT = 24.0
 _SMALLEST_REST = 0.05
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidInput, UnknownName
-from engine.pvalues import adjust_pvalues, monte_carlo_pvalue
+from engine.pvalues import adjust_pvalues, adjust_tested, monte_carlo_pvalue
 
 
 def test_monte_carlo_pvalue_counts_ties_and_is_never_zero():
@@ -34,3 +34,10 @@ def test_bad_pvalues_are_refused():
         adjust_pvalues([0.1, np.nan], "holm")
     with pytest.raises(UnknownName, match="bonferroni, holm"):
         adjust_pvalues([0.1], "sidak")
+
+
+def test_tests_that_could_not_run_do_not_count():
+    found = adjust_tested([0.01, np.nan, 0.04], "bonferroni")
+    np.testing.assert_allclose(found, [0.02, np.nan, 0.08])
+    assert np.isnan(adjust_tested([np.nan], "holm")).all()
+    assert adjust_tested([], "holm").size == 0

@@ -14,6 +14,7 @@ from engine.benchmark.methods import REFERENCE
 from engine.benchmark.scores import METRICS
 from engine.calibrators import CALIBRATORS
 from engine.types import CELL
+from engine.wording import counted
 
 VARIANT_LABELS = {"baseline": "Baseline", "block_ar": "Block-AR", "full_ar": "Full-AR", "drloc": "DrLoc"}
 
@@ -107,11 +108,8 @@ def method_table(
                 texts = latex.mark_best(texts, competing, column.shown_digits, lower_is_better=lower)
             printed.append(texts)
         labels = [latex.escape(CALIBRATORS[method].label) for method in order]
-        blocks.append(
-            latex.Block(
-                f"{title}; {n_seeds} seed{'s' if n_seeds > 1 else ''}", tuple(zip(labels, *printed, strict=True))
-            )
-        )
+        rows_printed = tuple(zip(labels, *printed, strict=True))
+        blocks.append(latex.Block(f"{title}; {counted(n_seeds, 'seed')}", rows_printed))
     text = latex.render(
         ["Method", *(column.header for column in columns)], blocks, caption=caption, label=f"tab:{name}"
     )

@@ -1,0 +1,26 @@
+"""How sentences put numbers, names and lists into words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 run`, `1,024 runs`, `10 classes`."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else plural}"
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def capital(text: str) -> str:
+    """The text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def in_sentence(label: str) -> str:
+    """A label inside a sentence: `kernel on confidence`, but `AR-CondCal` and `ECE`."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
