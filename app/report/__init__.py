@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from app import wording
 from app.cache_summary import CacheSummary, summarise
 from app.export import Item, page_html
 from app.report.blind import BlindCache
 from app.report.provenance import builders, configurations, origins, versions
 from app.report.sections import one_run, whole_cache
 from app.report.study import Settings, study_run
+from engine import wording
 from engine.errors import CacheError
 from engine.store import Cache
 from engine.sweep import diagnose
