@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from app.selection import feature_label
 from app.view import View
 from engine.benchmark.halves import TERTILE_FEATURE
 from engine.binning import N_BINS
-from engine.features import FEATURES
 from engine.splitting import SPLIT_SEED
 
 
 @dataclass(frozen=True, eq=False)
 class BenchmarkView(View):
     """One run under the protocol's benchmark, whatever slice or settings the sidebar shows."""
+
+    ignored: ClassVar[str] = "slice, population, feature, bins and cuts"
+
+    @property
+    def features_used(self) -> str:
+        """What AR-CondCal is fitted with, and whose tertiles are scored."""
+        return f"AR-CondCal and worst tertile: {feature_label(TERTILE_FEATURE)}"
 
     def caption(self) -> str:
         """The population, what is fixed, and which choices of the sidebar have no say here."""
@@ -24,7 +32,18 @@ class BenchmarkView(View):
             f"population: benchmark split of all {n_samples:,} samples (seed {SPLIT_SEED}), "
             f"{half:,} to fit on and the other {n_samples - half:,} to judge on",
             f"ECE over {N_BINS} equal-width bins",
-            f"AR-CondCal and worst tertile: {FEATURES[TERTILE_FEATURE].label}",
-            "the sidebar's slice, population, feature, bins and cuts do not apply to this page",
+            self.features_used,
+            f"the sidebar's {self.ignored} do not apply to this page",
         ]
         return " · ".join([*parts, f"cache {self.cache.fingerprint}"])
+
+
+@dataclass(frozen=True, eq=False)
+class KernelView(BenchmarkView):
+    """The same with AR-CondCal on the feature that the sidebar shows."""
+
+    ignored: ClassVar[str] = "slice, population, bins and cuts"
+
+    @property
+    def features_used(self) -> str:
+        return f"feature: {self.feature_label}, worst tertile: {feature_label(TERTILE_FEATURE)}"

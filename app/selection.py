@@ -125,7 +125,7 @@ class Protocol:
     def rows(self, n_samples: int) -> BoolArray:
         """(n,) which samples belong to the population."""
         kept = np.ones(n_samples, dtype=bool)
-        if self.population == "benchmark":
+        if self.population == "benchmark" and n_samples > 1:  # a single sample cannot be halved
             kept[split(n_samples)[0]] = False
         return kept
 

@@ -9,6 +9,10 @@ from typing import TextIO
 from engine.types import Progress
 
 
+def quiet(_fraction: float, _text: str) -> None:
+    """Says nothing."""
+
+
 def console(stream: TextIO | None = None, *, every_seconds: float = 20.0) -> Progress:
     """A progress callback; in a log, reports closer together than `every_seconds` are left out unless they say more."""
     target = stream or sys.stderr

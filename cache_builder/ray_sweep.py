@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cache_builder.config import RunConfig
+from cache_builder.progress import quiet
 from cache_builder.sweep import Overall, Places, pending, run_one
 from engine.errors import RouteCalError
 from engine.types import Progress
@@ -22,10 +23,6 @@ def _ray() -> Any:
     except ImportError as error:
         raise MissingPackage("--ray needs the package ray: pip install ray==2.60.0, or leave --ray out") from error
     return ray
-
-
-def _quiet(_fraction: float, _text: str) -> None:
-    return
 
 
 def sweep_on_ray(
@@ -55,7 +52,7 @@ def sweep_on_ray(
     try:
         gpus = 0.0 if places.device == "cpu" or not ray.cluster_resources().get("GPU") else gpus_per_run
         task = ray.remote(num_cpus=places.threads, num_gpus=gpus, max_retries=3)(run_one)
-        waiting = {task.remote(config, places, _quiet): config.run_id for config in todo}
+        waiting = {task.remote(config, places, quiet): config.run_id for config in todo}
         finished: list[str] = []
         while waiting:
             ready, _ = ray.wait(list(waiting), num_returns=1)

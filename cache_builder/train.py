@@ -22,6 +22,7 @@ from cache_builder.datasets import ImageData, augment, to_input
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
+from cache_builder.progress import quiet
 from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
 from engine.errors import CacheError, InvalidInput
 from engine.types import Progress
@@ -199,17 +200,13 @@ class Trainer:
         return (self.config.epochs - self.epoch) % self.config.entropy_stride == 0
 
 
-def _quiet(_fraction: float, _text: str) -> None:
-    return
-
-
 def train(
     config: RunConfig,
     data: ImageData,
     directory: str | Path,
     *,
     device: str = "auto",
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
 ) -> Trained:
     """Train a run to its last epoch, or go on from where its folder says it stopped."""
     if config.dataset != data.name:

@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from app.benchmark_view import KernelView
 from app.components.long_work import long_work
 from app.components.page import Page, open_page
 from app.loaders import results_bandwidth as results
@@ -95,8 +96,8 @@ def _multiple(label: str, key: str) -> float:
     )  # fmt: skip
 
 
-page = open_page("bandwidth")
-view = page.view
+page = open_page("bandwidth", benchmark=True)
+view = page.view = KernelView(page.view.cache, page.view.runs, page.view.selection)
 prepared = results.prepared(view)
 if prepared.smoother is None:
     page.verdict(results.waiting(prepared), controls=False)
@@ -109,7 +110,6 @@ curves = seeds[0] if seeds else None
 verdict = judge_bandwidth(seeds, feature=view.feature_label) if seeds and complete else None
 with top:
     page.verdict(results.waiting(prepared) if verdict is None else verdict.sentence, controls=False)
-    page.caption("The whole run, one random half to calibrate on and the other to judge by; the slice does not apply.")
 
 live(page, prepared, curves)
 if prepared.smoother.feature is not None:

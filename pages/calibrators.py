@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -79,16 +78,10 @@ page.heading("Reliability before and after" + (", on the chosen run" if pooled e
 studies.before_and_after(page, own)
 
 page.heading("How many samples does a calibrator need?")
-work = results.sizes(view, run_ids)
-sizes = long_work("sizes", work.key, work.compute, label="Refit on 250 to 5,000 samples, five times each", start=False)
-if sizes is not None:
-    studies.by_size(page, pd.concat(sizes))
+studies.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
 
 page.heading("Is the ranking the luck of the split?")
-work = results.splits(view, run_ids)
-splits = long_work("splits", work.key, work.compute, label="Compare ten random splits", start=False)
-if splits is not None:
-    studies.by_split(page, pd.concat(splits))
+studies.offer_splits(page, run_ids)
 
 page.heading("What each method learnt" + (", on the chosen run" if pooled else ""))
 tables.learnt_by_method(page, own)

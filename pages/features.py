@@ -29,7 +29,7 @@ def candidates(own: CustomFeature | None) -> None:
         table,
         "candidates",
         names={
-            "label": "Scalar", "max_gap": "Largest gap", "paper": "Exact p", "audited": "Audited p",
+            "label": "Scalar", "max_gap": "Largest gap", "paper": "p, paper's", "audited": "p, audited",
             "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
         },
         formats={
@@ -100,8 +100,8 @@ def search() -> None:
             found.table.sort_values(test),
             "search",
             names={
-                "label": "Scalar", "audited": "Audited p", "audited_holm": "Audited p, corrected", "paper": "Exact p",
-                "paper_holm": "Exact p, corrected",
+                "label": "Scalar", "audited": "p, audited", "audited_holm": "Holm, audited", "paper": "p, paper's",
+                "paper_holm": "Holm, paper's",
             },
             formats=dict.fromkeys(("audited", "audited_holm", "paper", "paper_holm"), "%.4f"),
         )  # fmt: skip
@@ -111,6 +111,8 @@ if view.run.n_layers == 0:
     page.verdict("This run has no routing profile, so there is no routing scalar to build or to search for.")
     page.heading("What this run does hold")
     candidates(None)
+elif view.run.n_samples < 2:
+    page.verdict("One sample is too few to search for a routing scalar.")
 else:
     search()
     page.heading("A scalar of your own")

@@ -84,7 +84,7 @@ def sweep(page: Page, settings: Settings) -> None:
 page = open_page("probes")
 view = page.view
 if view.run.n_samples < MINIMUM_SAMPLES:
-    page.verdict(f"{view.run.n_samples} samples are too few to fit on half of them; widen the slice.", controls=False)
+    page.verdict(f"Too few samples to fit on half of them: {view.run.n_samples}.", controls=False)
     page.finish()
     st.stop()
 everything = probes.inputs(view)

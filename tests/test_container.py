@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.serving.gate import PASSWORD, USER_HEADER
+
 ROOT = Path(__file__).resolve().parents[1]
 Instruction = tuple[str, str]
 
@@ -82,7 +84,10 @@ def test_compose_builds_the_dashboard_and_mounts_caches_read_only():
     assert service["build"]["target"] in stages()
     assert service["read_only"] is True
     assert service["volumes"][0].endswith(":ro")
-    assert service["environment"]["ROUTECAL_CACHE"].startswith(service["volumes"][0].rsplit(":", 2)[1])
+    # With CACHES set the cache is looked for where they are mounted; without, the image's own is used.
+    mounted = service["volumes"][0].rsplit(":", 2)[1]
+    assert service["environment"]["ROUTECAL_CACHE"] == f"${{CACHES:+{mounted}/routing.duckdb}}"
+    assert {PASSWORD, USER_HEADER} <= set(service["environment"])
     assert "/tmp" in service["tmpfs"]
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 
 from app.components import calibrator_tables as tables
+from app.components.long_work import long_work
 from app.components.page import Page
 from app.loaders import results_calibrators as results
 from app.plots import calibrators as plots
 from app.plots.reliability import diagram, diagram_title
 from engine.benchmark import HEADLINE, METRICS, BenchmarkResult, rank_one_counts, ranks, size_curves, split_trials
 from engine.benchmark.methods import REFERENCE
+from engine.benchmark.sensitivity import SIZES
 from engine.calibrators import CALIBRATORS
 
 
@@ -37,8 +41,29 @@ def _choose_metric(frame: pd.DataFrame, key: str) -> str:
     )
 
 
+def offer_sizes(page: Page, run_ids: Sequence[str], n_fitted: int) -> None:
+    """The study of set size behind its button, if there are samples enough to fit on fewer of them."""
+    sizes = [size for size in SIZES if size <= n_fitted]
+    if not sizes:
+        page.text(f"This asks for at least {SIZES[0]} samples to fit on; there are {n_fitted}.")
+        return
+    span = f"{sizes[0]:,} to {sizes[-1]:,}" if len(sizes) > 1 else f"{sizes[0]:,}"
+    work = results.sizes(page.view, run_ids)
+    found = long_work("sizes", work.key, work.compute, label=f"Refit on {span} samples, five times each", start=False)
+    if found is not None:
+        _by_size(page, pd.concat(found))
+
+
+def offer_splits(page: Page, run_ids: Sequence[str]) -> None:
+    """The study of random splits behind its button."""
+    work = results.splits(page.view, run_ids)
+    found = long_work("splits", work.key, work.compute, label="Compare ten random splits", start=False)
+    if found is not None:
+        _by_split(page, pd.concat(found))
+
+
 @st.fragment
-def by_size(page: Page, frame: pd.DataFrame) -> None:
+def _by_size(page: Page, frame: pd.DataFrame) -> None:
     """A metric against the number of calibration samples."""
     metric = _choose_metric(frame, "size-metric")
     curves = size_curves(frame, metric)
@@ -51,7 +76,7 @@ def by_size(page: Page, frame: pd.DataFrame) -> None:
 
 
 @st.fragment
-def by_split(page: Page, frame: pd.DataFrame) -> None:
+def _by_split(page: Page, frame: pd.DataFrame) -> None:
     """Ranks over random splits."""
     metric = _choose_metric(frame, "split-metric")
     trials = split_trials(frame)

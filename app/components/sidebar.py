@@ -100,8 +100,9 @@ def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:
         row = runs.loc[run_id]
         others = [NO_RUN, *(other for other in runs["run_id"] if other != run_id)]
         compare = _choose(
-            "Compare with", others, "with", lambda other: other if other == NO_RUN else run_label(runs.loc[other])
-        )
+            "Compare with", others, "with", lambda other: other if other == NO_RUN else run_label(runs.loc[other]),
+            help="Reliability and Mechanism show this run beside the chosen one.",
+        )  # fmt: skip
         features = [*FEATURES, *row["extra_names"]]
         feature = _choose("Feature", features, "feature", feature_label, help=FEATURE_HELP)
         with st.expander("Slice"):

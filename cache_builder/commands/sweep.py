@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list", action="store_true", help="print the runs and whether each is finished, train nothing"
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes on this machine (default: 1)")
+    parser.add_argument(
+        "--workers", type=int, help="processes on this machine (default: 1; with --ray local, one per processor)"
+    )
     parser.add_argument("--ray", metavar="ADDRESS", help="run as Ray tasks: auto, a head's address, or local")
     parser.add_argument("--gpus-per-run", type=float, default=1.0, help="with --ray and a GPU device (default: 1)")
     parser.add_argument(
@@ -46,10 +48,17 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{'to do   ' if config.run_id in unfinished else 'finished'}  {config.run_id}")
         return 0
     if arguments.ray is None:
-        trained = sweep(configs, places, workers=arguments.workers, progress=console())
+        trained = sweep(
+            configs, places, workers=1 if arguments.workers is None else arguments.workers, progress=console()
+        )
     else:
         trained = sweep_on_ray(
-            configs, places, address=arguments.ray, gpus_per_run=arguments.gpus_per_run, progress=console()
+            configs,
+            places,
+            address=arguments.ray,
+            gpus_per_run=arguments.gpus_per_run,
+            workers=arguments.workers,
+            progress=console(),
         )
     print(f"{len(trained)} runs trained, {len(configs) - len(trained)} were finished already")
     if arguments.publish is not None or arguments.ray is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from cache_builder.commands.places import add_places, places_from
 from cache_builder.config import load_recipe
@@ -35,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     places = places_from(arguments)
     places.shards.mkdir(parents=True, exist_ok=True)
     if is_finished(config, places.shards):
-        print(f"{config.run_id} is finished already; its shard is in {Path(arguments.shards)}")
+        print(f"{config.run_id} is finished already; its shard is in {places.shards}")
         return 0
     run_one(config, places, console())
-    print(f"{config.run_id}: shard written to {Path(arguments.shards)}")
+    print(f"{config.run_id}: shard written to {places.shards}")
     return 0

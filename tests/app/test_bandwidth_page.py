@@ -142,3 +142,13 @@ def test_an_untrained_router_does_not_break_the_page(tmp_path: Path, monkeypatch
     app = open_app(published([record], tmp_path), monkeypatch, "bandwidth", feature=SPREAD)
     assert "never leads both matched controls" in verdict(app)
     assert "does not vary" in shown(app)
+
+
+def test_the_settings_in_force_are_those_of_the_benchmark(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL, band=["0.0", "0.01"], bins="30")
+    assert not app.info, "a slice that does not apply, though empty, does not stop the page"
+    caption = app.caption[0].value
+    assert "benchmark split of all 1,500 samples" in caption
+    assert f"feature: {SPREAD}" in caption
+    assert "slice, population, bins and cuts do not apply" in caption
+    assert "30 bins" not in caption

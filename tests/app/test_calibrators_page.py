@@ -92,6 +92,12 @@ def test_population_and_what_is_in_force_are_printed(cache_path: Path, monkeypat
     assert sliced.tolist() == whole.tolist()
 
 
+def test_a_run_too_small_to_be_fitted_on_less_says_so(tmp_path: Path, monkeypatch, make_run):
+    app = open_app(published([make_run("few", n=498)], tmp_path), monkeypatch, "calibrators")
+    assert "at least 250 samples to fit on; there are 249" in shown(app)
+    assert not [button for button in app.button if button.key == "sizes-start"]
+
+
 def test_an_empty_slice_does_not_stop_a_page_that_ignores_it(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", band=["0.0", "0.01"])
     assert not app.info
@@ -182,7 +188,7 @@ def test_long_parts_wait_for_their_button_and_are_the_engines(cache_path: Path, 
 
 def test_a_run_without_a_profile_leaves_routing_out(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "calibrators", variant="plain residual")
-    assert "AR-CondCal needs a routing profile" in verdict(app)
+    assert "AR-CondCal, which needs a routing profile, was not fitted" in verdict(app)
     assert "AR-CondCal is left out: this run has no routing profile" in shown(app)
     assert "Does routing add" not in shown(app)
     scores = table(app, "ECE")

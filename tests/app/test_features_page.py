@@ -42,8 +42,8 @@ def test_verdict_and_search_are_the_engines(cache_of_kinds: Path, monkeypatch):
     assert len(listed) == 2 * (6 + 6)
     best = search.candidates[paper.best].label
     assert listed.index[0] == best
-    assert listed.loc[best, "Exact p"] == pytest.approx(paper.best_p)
-    assert listed.loc[best, "Exact p, corrected"] == pytest.approx(min(1, paper.n_tested * paper.best_p))
+    assert listed.loc[best, "p, paper's"] == pytest.approx(paper.best_p)
+    assert listed.loc[best, "Holm, paper's"] == pytest.approx(min(1, paper.n_tested * paper.best_p))
 
 
 def test_a_scalar_of_ones_own_recomputes_everything(cache_of_kinds: Path, monkeypatch):
@@ -56,8 +56,8 @@ def test_a_scalar_of_ones_own_recomputes_everything(cache_of_kinds: Path, monkey
     paper, audited = permutation_test(run.confidence, run.correct, rho), trend_test(run.confidence, run.correct, rho)
     row = table(app).loc[f"yours: {own.label}"]
     assert row["Largest gap"] == pytest.approx(paper.observed)
-    assert row["Exact p"] == pytest.approx(paper.p_value)
-    assert row["Audited p"] == pytest.approx(audited.p_value)
+    assert row["p, paper's"] == pytest.approx(paper.p_value)
+    assert row["p, audited"] == pytest.approx(audited.p_value)
     low = traces(app, 2)["low tertile"]
     assert numbers(low["y"]) == pytest.approx(paper.gap.bins.query("n_low > 0")["accuracy_low"].to_numpy())
     contrasts = contrast_in_run(run_benchmark(run, ("nw_conf", "nw_conf_entropy", "nw_conf_routing"), feature=own))
@@ -77,7 +77,7 @@ def test_the_candidates_are_those_of_the_tests_and_the_ablation(cache_of_kinds: 
         assert row["Worst tertile"] == pytest.approx(ablation.loc[name, "worst_tertile_ece"])
         assert row["NLL"] == pytest.approx(ablation.loc[name, "nll"])
     entropy = trend_test(run.confidence, run.correct, feature(run, "pred_entropy"))
-    assert shown_table.loc["predictive entropy", "Audited p"] == pytest.approx(entropy.p_value)
+    assert shown_table.loc["predictive entropy", "p, audited"] == pytest.approx(entropy.p_value)
 
 
 def test_settings_and_slice_apply_and_the_sidebars_feature_does_not(cache_of_kinds: Path, monkeypatch):
@@ -110,8 +110,8 @@ def test_a_run_without_logits_shows_all_but_the_calibrator(cache_of_kinds: Path,
     assert len(figures(app)) == 3
     found = table(app)
     assert found[["ECE", "Worst tertile", "NLL"]].isna().all(axis=None)
-    assert np.isnan(found.loc["predictive entropy", "Audited p"])
-    assert np.isfinite(found.loc["mean routing entropy", "Audited p"])
+    assert np.isnan(found.loc["predictive entropy", "p, audited"])
+    assert np.isfinite(found.loc["mean routing entropy", "p, audited"])
 
 
 def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: Path, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
     assert figures(app) == []
     found = table(app)
     assert len(found) == 7
-    assert np.isfinite(found.loc["predictive entropy", ["Audited p", "ECE", "NLL"]].to_numpy(dtype=float)).all()
+    assert np.isfinite(found.loc["predictive entropy", ["p, audited", "ECE", "NLL"]].to_numpy(dtype=float)).all()
     assert found.loc["mean routing entropy"].isna().all()
 
 
@@ -128,6 +128,13 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
 def test_samples_that_cannot_be_tested(cache_of_kinds: Path, monkeypatch, outcome: str):
     app = open_app(cache_of_kinds, monkeypatch, "features", variant="Full-AR", outcome=outcome, shuffles="100")
     assert "Nothing can be said about this run" in verdict(app)
+
+
+def test_a_single_sample_is_no_search_and_cannot_be_halved(tmp_path: Path, monkeypatch, make_run):
+    cache = published([make_run("one", n=1, backbone="one"), make_run("many", n=300, backbone="many")], tmp_path)
+    assert "One sample is too few" in verdict(open_app(cache, monkeypatch, "features", backbone="one"))
+    app = open_app(cache, monkeypatch, "reliability", backbone="many", population="benchmark (held-out half)")
+    assert "one · dice" in shown(app)
 
 
 def test_an_untrained_router_and_a_single_layer(tmp_path: Path, monkeypatch, make_run):

@@ -198,7 +198,7 @@ def test_a_slice_of_a_few_samples_says_so(cache: Path, monkeypatch):
     n = int(((run.confidence >= float(band[0])) & (run.confidence <= float(band[1]))).sum())
     assert 0 < n < 8
     app = open_app(cache, monkeypatch, "probes", variant="Full-AR", backbone="toy", band=band, **CHEAP)
-    assert f"{n} samples are too few to fit on half of them" in verdict(app)
+    assert f"Too few samples to fit on half of them: {n}." in verdict(app)
 
 
 # The sweep

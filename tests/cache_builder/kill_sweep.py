@@ -15,14 +15,11 @@ from pathlib import Path
 import torch
 
 from cache_builder.config import RunConfig
+from cache_builder.progress import quiet
 from cache_builder.sweep import Places, _dataset, sweep
 from engine.store import open_cache, publish, shard_paths, verify_shard
 
 torch.set_num_threads(1)
-
-
-def quiet(_fraction, _text):
-    return
 
 
 def main(folder, settings, n_kills):

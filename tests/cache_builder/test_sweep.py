@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 
 from cache_builder import ray_sweep
+from cache_builder.progress import quiet
 from cache_builder.ray_sweep import MissingPackage, sweep_on_ray
 from cache_builder.sweep import Overall, Places, is_finished, sweep
 from engine.errors import CacheError
 from engine.store import read_shard, shard_paths
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def quiet(_fraction, _text):
-    return
 
 
 def places(folder):
