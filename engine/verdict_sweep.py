@@ -16,6 +16,7 @@ from engine.verdict import Verdict, format_p
 from engine.wording import capital, counted
 
 _NAMES = {preset.name: preset.label for preset in (PAPER, AUDITED)}
+_UNCHECKED = "How often the tests reject where only confidence matters was not checked here."
 CacheOutcome = Literal["untestable", "no_evidence", "one_test", "disagreement", "evidence"]
 StabilityOutcome = Literal["untestable", "one_seed", "not_repeated", "repeated", "contradictory"]
 
@@ -72,7 +73,7 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
         return (
             "one_test",
             f". {capital(_NAMES[surviving[0]])} sees a difference beyond confidence in some runs; "
-            f"{_NAMES[missing[0]]} could not be run to bear it out.",
+            f"{_NAMES[missing[0]]} could not be run to bear it out. {_UNCHECKED}",
         )
     if surviving == ["paper"]:
         return (
@@ -84,14 +85,15 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
         return (
             "disagreement",
             ". The tests disagree: the audited test, which uses every sample, sees a difference beyond confidence in "
-            "some runs, and the paper's test does not bear it out; whether it repeats is a question for the seeds.",
+            "some runs, and the paper's test does not bear it out; whether it repeats is a question for the seeds. "
+            f"{_UNCHECKED}",
         )
     if not n_both:
         return "disagreement", ". The tests disagree: they reject in different runs, and neither bears the other out."
     return (
         "evidence",
         f". In {counted(n_both, 'run')} both tests see a difference beyond confidence; whether it repeats is a "
-        "question for the seeds.",
+        f"question for the seeds. {_UNCHECKED}",
     )
 
 
@@ -106,7 +108,8 @@ def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: floa
     n_runs = len(rows)
     n_tested = int((rows["paper_p"].notna() | rows["audited_p"].notna()).sum())
     if n_tested == 0:
-        subject = "The only run cannot" if n_runs == 1 else f"None of the {n_runs} runs can"
+        several = f"None of the {n_runs:,} runs can" if n_runs else "There is no run that could"
+        subject = "The only run cannot" if n_runs == 1 else several
         sentence = f"{subject} be tested for {feature}, so nothing can be said."
         return CacheVerdict("untestable", sentence, table, n_runs, 0, alpha)
     counts: Counts = {str(test): row for test, row in table.to_dict("index").items()}

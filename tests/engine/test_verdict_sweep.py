@@ -39,6 +39,13 @@ def test_outcomes_of_a_cache(rows: tuple[dict[str, float], ...], outcome: str, w
     verdict = judge_cache(table(*rows))
     assert verdict.outcome == outcome
     assert words in verdict.sentence
+    # Whoever is told of a difference is told that false alarms were not looked at.
+    assert ("was not checked here" in verdict.sentence) is ("see" in words)
+
+
+def test_an_empty_cache_has_no_run_to_test():
+    sentence = judge_cache(table({}).iloc[:0]).sentence
+    assert sentence == "There is no run that could be tested for the feature, so nothing can be said."
 
 
 def test_a_test_that_could_not_be_run_is_not_said_to_reject_nothing():
