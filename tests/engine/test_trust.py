@@ -18,7 +18,7 @@ from engine.trust import reading, trust_table
         (0.01, 0.9, 0.1, "no evidence"),
         (0.5, 0.9, 0.1, "cries wolf"),
         (0.01, 0.05, 0.1, "rejects, and seldom"),
-        (0.5, 0.05, None, "missed every gap"),
+        (0.5, 0.05, None, "not have noticed even the largest gap tried"),
         (0.5, 0.05, 0.123, "a gap of 0.12"),
     ],
 )
