@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 PORT   ?= 8501
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint types unit chromium screenshots bench latency load scale publish clean
+.PHONY: run test lint types unit fuzz chromium screenshots bench latency load scale publish clean
 
 run: $(VENV)/runtime.stamp publish
 	$(PY) -m streamlit run app/main.py --server.port $(PORT)
@@ -23,6 +23,11 @@ types: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp chromium
 	$(PY) -m pytest -n 2 --dist loadgroup
+
+# Random examples for MINUTES, of all targets or of those called ONLY; failing ones are kept under .hypothesis.
+MINUTES ?= 10
+fuzz: $(VENV)/dev.stamp
+	$(PY) tests/fuzz/run.py --minutes $(MINUTES) --only '$(ONLY)'
 
 # The browser tests need a Chromium; where we may (root on Debian) it is installed, elsewhere they are skipped.
 chromium:

@@ -15,7 +15,6 @@ from engine.types import FloatArray, IntArray
 Matching = Literal["equal_width", "equal_mass"]
 MATCHINGS: tuple[str, ...] = get_args(Matching)
 N_BINS = 15
-MOST_BINS = 1_000_000
 TERTILES = ("low", "mid", "high")
 TERTILE_QUANTILES = (1 / 3, 2 / 3)
 
@@ -86,9 +85,7 @@ def equal_mass_bins(confidence: FloatArray, n_bins: int = N_BINS) -> IntArray:
 
 def confidence_bins(confidence: FloatArray, n_bins: int, matching: Matching) -> IntArray:
     """Bin index under either matching."""
-    n_bins = validation.whole("n_bins", n_bins, 1)
-    if n_bins > MOST_BINS:
-        raise InvalidInput("n_bins", f"at most {MOST_BINS:,} bins", f"{n_bins:,}")
+    n_bins = validation.bins(n_bins)
     validation.choice("matching", matching, MATCHINGS)
     if matching == "equal_width":
         return equal_width_bins(confidence, n_bins)

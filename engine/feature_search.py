@@ -30,6 +30,7 @@ from engine.gaps.trend import TrendDesign
 from engine.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.types import BoolArray, FloatArray, IntArray, Progress, RunData
 
+MOST_LAYERS = 100_000
 SUMMARIES_SEARCHED = ("mean", "std", "max", "min", "range", "slope")
 """Over all layers; `first` and `last` are single layers, which are searched anyway."""
 
@@ -39,7 +40,7 @@ def search_candidates(n_layers: int) -> tuple[CustomFeature, ...]:
 
     A profile of one layer has nothing to summarise.
     """
-    validation.whole("n_layers", n_layers, 1)
+    validation.whole("n_layers", n_layers, 1, MOST_LAYERS)
     every = tuple(range(1, n_layers + 1))
     plain = [CustomFeature((layer,), "mean") for layer in every]
     if n_layers > 1:
@@ -144,8 +145,8 @@ def search_features(
     The paper's p-values are those of `permutation_test` to 1e-5, and not below 8e-7, so that two that small are a tie,
     which counts against the find; the audited ones are those of `trend_test`.
     """
-    validation.whole("n_shuffles", n_shuffles, 1)
-    validation.whole("seed", seed, 0)
+    validation.draws("n_shuffles", n_shuffles)
+    validation.seed(seed)
     validation.whole("min_support", min_support, 1)
     if run.n_layers == 0:
         raise MissingData("routing profile", "a search for a routing scalar", "choose a run with routing layers")

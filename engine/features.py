@@ -132,6 +132,10 @@ class CustomFeature:
     summary: str = "std"
     times_confidence: bool = False
 
+    def __post_init__(self) -> None:
+        validation.choice("summary", self.summary, SUMMARIES)
+        object.__setattr__(self, "layers", _layer_numbers(self.layers))
+
     @property
     def name(self) -> str:
         """A compact name, such as `std(H1,H4)*c`."""
@@ -163,13 +167,20 @@ def _listed(layers: Sequence[int]) -> str:
     return ", ".join(texts)
 
 
+def _layer_numbers(layers: object) -> tuple[int, ...]:
+    """One or more whole numbers from 1."""
+    if isinstance(layers, np.ndarray) and layers.ndim == 1:
+        layers = layers.tolist()
+    if not isinstance(layers, (tuple, list, range)) or len(layers) == 0:
+        raise InvalidInput("layers", "one or more layer numbers, from 1", validation.shown(layers))
+    return tuple(validation.whole("layers", layer, 1) for layer in layers)
+
+
 def check_layers(layers: Sequence[int], n_layers: int) -> tuple[int, ...]:
     """Distinct layer numbers of an L-layer profile, in depth order."""
-    if n_layers == 0:
+    if validation.whole("n_layers", n_layers, 0) == 0:
         raise MissingData("routing profile", "a custom feature", "choose a run with routing layers")
-    if not isinstance(layers, (tuple, list, range, np.ndarray)) or len(layers) == 0:
-        raise InvalidInput("layers", f"one or more layer numbers from 1 to {n_layers}", repr(layers))
-    chosen = tuple(sorted({validation.whole("layers", layer, 1) for layer in layers}))
+    chosen = tuple(sorted(set(_layer_numbers(layers))))
     if chosen[-1] > n_layers:
         raise MissingData(f"layer {chosen[-1]}", "this custom feature", f"it has layers 1 to {n_layers}")
     return chosen
@@ -179,8 +190,8 @@ def custom(run: RunData, layers: Sequence[int], summary: str = "std", times_conf
     """(n,) a summary (`SUMMARIES`) over chosen layers, numbered from 1, optionally times confidence."""
     chosen = check_layers(layers, run.n_layers)
     validation.choice("summary", summary, SUMMARIES)
-    values = SUMMARIES[summary](run.entropies[:, [layer - 1 for layer in chosen]])
-    return values * run.confidence if times_confidence else values
+    values = SUMMARIES[summary](validation.matrix("entropies", run.entropies[:, [layer - 1 for layer in chosen]]))
+    return values * validation.confidence(run.confidence) if times_confidence else values
 
 
 def feature(run: RunData, name: str | CustomFeature) -> FloatArray:
@@ -188,10 +199,10 @@ def feature(run: RunData, name: str | CustomFeature) -> FloatArray:
     if isinstance(name, CustomFeature):
         return custom(run, name.layers, name.summary, name.times_confidence)
     if isinstance(name, str) and name in FEATURES:
-        return FEATURES[name].compute(run)
+        return validation.vector(f"feature[{name!r}]", FEATURES[name].compute(run))
     if isinstance(name, str) and name in run.extra:
-        return run.extra[name]
-    raise UnknownName("feature", str(name), (*FEATURES, *run.extra))
+        return validation.vector(f"extra[{name!r}]", run.extra[name])
+    raise UnknownName("feature", name if isinstance(name, str) else validation.shown(name), (*FEATURES, *run.extra))
 
 
 def available_features(run: RunData) -> list[str]:

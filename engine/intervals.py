@@ -16,7 +16,7 @@ def wilson_interval(successes: ArrayLike, trials: ArrayLike, level: float = 0.95
 
     (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), z the normal quantile of (1 + level) / 2.
     """
-    hits, counts = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    hits, counts = validation.broadcast("successes", successes, "trials", trials)
     if not ((hits >= 0) & (hits <= counts)).all():
         raise InvalidInput(
             "successes", "between zero and the number of trials", "more successes than trials, or fewer than 0"

@@ -61,14 +61,20 @@ def depth_profile(
     n_layers = profile.shape[1]
     if n_layers == 0:
         raise InvalidInput("values", "at least one layer", f"shape {profile.shape}")
-    labels = tuple(names) if names is not None else tuple(f"layer {layer}" for layer in range(1, n_layers + 1))
-    sources = tuple(n_sources) if n_sources is not None else (None,) * n_layers
-    for argument, given in (("names", labels), ("n_sources", sources)):
-        if len(given) != n_layers:
-            raise InvalidInput(argument, f"{n_layers} entries, one per layer", f"{len(given)}")
+    numbered = [f"layer {layer}" for layer in range(1, n_layers + 1)]
+    labels = validation.names("names", numbered if names is None else names, n_layers)
+    sources = _sources(n_sources, n_layers)
     return DepthProfile(
         labels, sources, profile.mean(axis=0), profile.std(axis=0), _mean_of(profile, hits), _mean_of(profile, ~hits)
     )
+
+
+def _sources(n_sources: Sequence[int | None] | None, n_layers: int) -> tuple[int | None, ...]:
+    if n_sources is None:
+        return (None,) * n_layers
+    if not isinstance(n_sources, Sequence) or len(n_sources) != n_layers:
+        raise InvalidInput("n_sources", f"{n_layers} entries, one per layer", validation.shown(n_sources))
+    return tuple(None if count is None else validation.whole("n_sources", count, 1) for count in n_sources)
 
 
 def _mean_of(profile: FloatArray, rows: BoolArray) -> FloatArray:
@@ -141,7 +147,7 @@ def compare_outcomes(rho: ArrayLike, correct: ArrayLike, *, n_bins: int = _HISTO
     """The distributions of rho for correct and wrong predictions, and how far apart they are."""
     values = validation.vector("rho", rho).astype(np.float64, copy=False)
     hits = validation.correct(correct, values.size)
-    edges = histogram_edges(values, validation.whole("n_bins", n_bins, 1))
+    edges = histogram_edges(values, validation.bins(n_bins))
     groups = {"correct": values[hits], "wrong": values[~hits]}
     shares = {name: np.histogram(group, edges)[0] / max(group.size, 1) for name, group in groups.items()}
     separation = p_value = None
@@ -168,7 +174,7 @@ def error_curve(
     missing.
     """
     checked_confidence, checked_correct, values = validation.samples(confidence, correct, rho)
-    validation.whole("n_bins", n_bins, 1)
+    n_bins = validation.bins(n_bins)
     groups = quantile_groups(values, n_bins)
     c = checked_confidence.astype(np.float64, copy=False)
     error = np.abs(c - checked_correct)
@@ -239,7 +245,8 @@ def reliability_map(
     checked_confidence, checked_correct, values = validation.samples(confidence, correct, rho)
     validation.whole("min_count", min_count, 1)
     groups = tertiles(values, quantiles)
-    cells = groups.index * n_bins + equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
+    n_bins = validation.bins(n_bins)
+    cells = groups.index * n_bins + equal_width_bins(checked_confidence, n_bins)
     counts = np.bincount(cells, minlength=3 * n_bins).reshape(3, n_bins)
     sums = np.bincount(cells, weights=checked_correct - checked_confidence, minlength=3 * n_bins).reshape(3, n_bins)
     gap = np.divide(sums, counts, out=np.full((3, n_bins), np.nan), where=counts >= min_count)

@@ -59,7 +59,7 @@ def ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS) -> f
     ECE = sum_b (n_b / n) |acc_b - conf_b| = (1 / n) sum_b |sum_{i in b} (t_i - c_i)|   (Guo et al. 2017).
     """
     checked_confidence, checked_correct = _pair(confidence, correct)
-    residuals = _residual_sums(checked_confidence, checked_correct, validation.whole("n_bins", n_bins, 1))
+    residuals = _residual_sums(checked_confidence, checked_correct, validation.bins(n_bins))
     return float(np.abs(residuals).sum() / checked_confidence.size)
 
 
@@ -83,8 +83,8 @@ def _residual_sums(confidence: FloatArray, correct: BoolArray, n_bins: int) -> F
 def adaptive_ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS) -> float:
     """Expected calibration error with equal-mass bins (Nixon et al. 2019), sizes differing by at most one."""
     checked_confidence, checked_correct = _pair(confidence, correct)
-    n = checked_confidence.size
-    if n < validation.whole("n_bins", n_bins, 1):
+    n, n_bins = checked_confidence.size, validation.bins(n_bins)
+    if n < n_bins:
         raise InvalidInput("n_bins", f"at most {n} equal-mass bins (one sample each)", f"{n_bins}")
     order = np.argsort(checked_confidence, kind="stable")
     starts = np.concatenate(([0], np.cumsum(equal_mass_sizes(n, n_bins))[:-1]))
@@ -95,7 +95,7 @@ def adaptive_ece(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_B
 def mce(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS, min_count: int = 5) -> float:
     """Maximum calibration error max_b |acc_b - conf_b| over equal-width bins of at least `min_count` samples."""
     checked_confidence, checked_correct = _pair(confidence, correct)
-    bins = equal_width_bins(checked_confidence, validation.whole("n_bins", n_bins, 1))
+    bins = equal_width_bins(checked_confidence, validation.bins(n_bins))
     counts = np.bincount(bins)
     kept = counts >= validation.whole("min_count", min_count, 1)
     if not kept.any():
@@ -107,8 +107,8 @@ def mce(confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = N_BINS, min_
 def classwise_ece(probabilities: ArrayLike, labels: ArrayLike, *, n_bins: int = N_BINS) -> float:
     """Mean over classes of the equal-width ECE of p_k against 1[y = k]."""
     checked, classes = _predictions(probabilities, labels)
-    validation.whole("n_bins", n_bins, 1)
     n, n_classes = checked.shape
+    n_bins = validation.bins_of_groups(n_bins, n_classes)
     # Nearly all of the n K probabilities lie in the first bin: the others are summed one by one, and the first bin of a
     # class is what is missing to the class's total.
     flat = checked.ravel()
@@ -180,7 +180,7 @@ def worst_tertile_ece(
 ) -> float:
     """Largest equal-width ECE inside a tertile of rho; a tertile emptied by ties does not compete."""
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
-    n_bins = validation.whole("n_bins", n_bins, 1)
+    n_bins = validation.bins(n_bins)
     groups = tertiles(checked_rho, quantiles)
     cells = groups.index * n_bins + equal_width_bins(checked_confidence, n_bins)
     residuals = np.bincount(cells, weights=checked_correct - checked_confidence, minlength=3 * n_bins)

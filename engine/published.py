@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from engine.errors import UnknownName
+from engine import validation
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "data" / "paper"
 STATEMENTS = "statements"
@@ -195,8 +195,7 @@ def load(table: str) -> pd.DataFrame:
     `load("statements")` gives the numbers that the text and the captions state; their `note` is the paper's label of
     the place.
     """
-    if table != STATEMENTS and table not in TABLES:
-        raise UnknownName("table", table, [*TABLES, STATEMENTS])
+    validation.choice("table", table, (*TABLES, STATEMENTS))
     cells = pd.read_csv(DIRECTORY / f"{table}.csv", dtype=str, keep_default_na=False)
     printed, printed_std = cells["value"].astype(object), cells["std"].astype(object)
     return cells.assign(

@@ -53,7 +53,8 @@ def expected_ece(confidence: ArrayLike, *, n_bins: int = N_BINS) -> float:
     variable, E[ECE] = (1 / n) sum_b sqrt(2 V_b / pi). An ECE near this value is no sign of miscalibration.
     """
     checked = validation.confidence(confidence).astype(np.float64, copy=False)
-    bins = equal_width_bins(checked, validation.whole("n_bins", n_bins, 1))
+    n_bins = validation.bins(n_bins)
+    bins = equal_width_bins(checked, n_bins)
     variance = np.bincount(bins, weights=checked * (1 - checked), minlength=n_bins)
     return float(np.sqrt(2 * variance / np.pi).sum() / checked.size)
 
@@ -91,7 +92,8 @@ def class_table(
     n_correct = np.bincount(index, weights=hits)
     mean_confidence: FloatArray = np.bincount(index, weights=checked) / counts
     low, high = wilson_interval(n_correct, counts)
-    cells = index * n_bins + equal_width_bins(checked, validation.whole("n_bins", n_bins, 1))
+    n_bins = validation.bins_of_groups(n_bins, classes.size)
+    cells = index * n_bins + equal_width_bins(checked, n_bins)
     residuals = np.bincount(cells, weights=hits - checked, minlength=classes.size * n_bins)
     return pd.DataFrame(
         {

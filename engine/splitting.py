@@ -15,6 +15,7 @@ def split(n: int, seed: int = SPLIT_SEED) -> tuple[IntArray, IntArray]:
 
     An odd n gives the evaluated half one sample more.
     """
-    validation.whole("n", n, 2)
+    validation.whole("n", n, 2, validation.MOST_SAMPLES)
+    validation.seed(seed)
     order = np.random.default_rng(seed).permutation(n)
     return order[: n // 2], order[n // 2 :]

@@ -263,7 +263,7 @@ def uniform_order_statistics(n: int, level: float = 0.95) -> pd.DataFrame:
 
     Columns rank, expected = k / (n + 1), and the pointwise central interval low, high. Independent tests assumed.
     """
-    validation.whole("n", n, 0)
+    validation.whole("n", n, 0, validation.MOST_SAMPLES)
     validation.fraction("level", level)
     rank = np.arange(1, n + 1)
     low, high = (beta.ppf(tail, rank, n + 1 - rank) for tail in ((1 - level) / 2, (1 + level) / 2))
@@ -283,7 +283,7 @@ def sorted_pvalues(rows: pd.DataFrame) -> pd.DataFrame:
 
 def chance_range(n: int, alpha: float = 0.05, level: float = 0.95) -> tuple[int, int]:
     """Central range of rejections among n independent tests in which nothing is there: Binomial(n, alpha)."""
-    validation.whole("n", n, 0)
+    validation.whole("n", n, 0, validation.MOST_SAMPLES)
     validation.fraction("alpha", alpha)
     validation.fraction("level", level)
     if n == 0:

@@ -22,6 +22,16 @@ Progress = Callable[[float, str], None]
 """Called with the fraction done (0 to 1) and a short text; whoever passes it decides how to show it."""
 
 
+_DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1}
+_OPTIONAL = ("logits", "labels", "predictions")
+
+
+def _described(column: object) -> str:
+    if isinstance(column, np.ndarray):
+        return f"{type(column).__name__} of shape {column.shape} and dtype {column.dtype}"
+    return f"{type(column).__name__}"
+
+
 @dataclass(frozen=True, eq=False)
 class RunData:
     """One run: n samples, K classes, L routing layers.
@@ -46,17 +56,19 @@ class RunData:
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lengths = {"confidence": self.n_samples}
-        for name in ("correct", "entropies", "logits", "labels", "predictions"):
-            column = getattr(self, name)
-            if column is not None:
-                lengths[name] = len(column)
-        lengths |= {f"extra[{name!r}]": len(column) for name, column in self.extra.items()}
-        for name, length in lengths.items():
-            if length != self.n_samples:
-                raise InvalidInput(name, f"{self.n_samples} rows, as in confidence", f"{length} rows")
-        if self.entropies.ndim != 2:
-            raise InvalidInput("entropies", "a matrix (samples x layers)", f"{self.entropies.ndim} dimension(s)")
+        """Shapes and types only: values are checked by the functions that use them."""
+        columns = {name: (getattr(self, name), n_dimensions) for name, n_dimensions in _DIMENSIONS.items()}
+        if not isinstance(self.extra, Mapping):
+            raise InvalidInput("extra", "columns by name", type(self.extra).__name__)
+        columns |= {f"extra[{name!r}]": (column, 1) for name, column in self.extra.items()}
+        for name, (column, n_dimensions) in columns.items():
+            if column is None and name in _OPTIONAL:
+                continue
+            if type(column) is not np.ndarray or column.dtype.kind not in "fiub" or column.ndim != n_dimensions:
+                kind = "a matrix (one row per sample)" if n_dimensions == 2 else "a vector"
+                raise InvalidInput(name, f"{kind}, a numpy array of numbers", _described(column))
+            if len(column) != self.n_samples:
+                raise InvalidInput(name, f"{self.n_samples} rows, as in confidence", f"{len(column)} rows")
 
     @property
     def n_samples(self) -> int:
@@ -71,7 +83,7 @@ class RunData:
         """(n, K) softmax of the logits; raises `MissingData` for a run without logits."""
         if self.logits is None:
             raise MissingData("logits", "a class probability", "build or import the run with logits")
-        shifted = self.logits - self.logits.max(axis=1, keepdims=True)
+        shifted = self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True)
         np.exp(shifted, out=shifted)
         shifted /= shifted.sum(axis=1, keepdims=True)
         return shifted

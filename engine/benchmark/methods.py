@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine import validation
 from engine.calibrators import CALIBRATORS, Bandwidth, Calibrator, KernelCalibrator
 from engine.calibrators.kernel_family import KernelConfidence, KernelConfidenceRouting
-from engine.errors import UnknownName
+from engine.errors import InvalidInput
 
 REFERENCE = "none"
 ROUTING = "nw_conf_routing"
@@ -14,9 +15,10 @@ ROUTING = "nw_conf_routing"
 
 def check_methods(methods: Sequence[str]) -> list[str]:
     """Known methods in the registry's order, with the uncalibrated reference among them."""
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise InvalidInput("methods", f"a list of some of: {', '.join(CALIBRATORS)}", validation.shown(methods))
     for name in methods:
-        if name not in CALIBRATORS:
-            raise UnknownName("methods", name, CALIBRATORS)
+        validation.choice("methods", name, CALIBRATORS)
     return [name for name in CALIBRATORS if name in methods or name == REFERENCE]
 
 

@@ -81,7 +81,7 @@ def run_benchmark(
     seed : of the split and of the bootstrap.
     """
     names = check_methods(methods)
-    validation.whole("n_bootstrap", n_bootstrap, 0)
+    validation.draws("n_bootstrap", n_bootstrap, 0)
     halves = halve(run, feature, seed)
     report = progress or silent
     skipped = {}

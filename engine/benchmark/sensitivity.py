@@ -52,7 +52,7 @@ def calibration_size_sensitivity(
     drawn without replacement, so at the full size all draws agree.
     """
     names = check_methods(methods)
-    validation.whole("n_draws", n_draws, 1)
+    validation.draws("n_draws", n_draws)
     halves = halve(run, feature, seed)
     names = _available(names, halves)
     n_calibration = halves.calibration.n_samples
@@ -86,7 +86,8 @@ def split_variance(
     Tidy frame: run_id, split (its seed), method, metric, value; `rank_one_counts(frame, "split")` counts winners.
     """
     names = check_methods(methods)
-    validation.whole("n_splits", n_splits, 1)
+    validation.draws("n_splits", n_splits)
+    validation.seed(seed)
     report = progress or silent
     rows = []
     for position in range(n_splits):

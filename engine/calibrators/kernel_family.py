@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from engine import validation
 from engine.calibrators.base import FEATURE, LOGITS, Calibrator, Fitted
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.errors import InvalidInput, UnknownName
@@ -88,8 +89,9 @@ class FittedKernel(Fitted):
 
 def check_multipliers(bandwidth: float | tuple[float, ...], n_axes: int) -> FloatArray:
     """(m,) positive multiples; one number serves all axes, and of a pair the one-regressor kernel takes the first."""
-    values = np.atleast_1d(np.asarray(bandwidth, dtype=np.float64))
-    if values.ndim != 1 or not np.isfinite(values).all() or (values <= 0).any():
+    given = bandwidth if isinstance(bandwidth, (tuple, list, np.ndarray)) else [bandwidth]
+    values = validation.vector("bandwidth", given).astype(np.float64)
+    if (values <= 0).any():
         raise InvalidInput("bandwidth", "positive multiples of Scott's bandwidth, or 'cv_nll'", repr(bandwidth))
     if values.size == 1:
         return np.repeat(values, n_axes)

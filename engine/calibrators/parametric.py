@@ -146,7 +146,7 @@ class ParametricTemperatureScaling(Calibrator):
     keeps_argmax = True
 
     def fit_samples(self, samples: Samples) -> FittedParametric:
-        validation.whole("seed", self.seed, 0)
+        validation.seed(self.seed)
         scaling = TemperatureScaling().fit_samples(samples)
         raw = sorted_logits(samples)
         centre, spread = raw.mean(axis=0), raw.std(axis=0)

@@ -62,20 +62,25 @@ def audit(tables: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResult]
     Parameters
     ----------
     tables : published tables by name, each as `engine.published.load` returns it; by default the paper's own. A claim
-        that needs a table or a cell that is not there is "not checkable". Without a table "statements" the numbers of
+        that needs a table or a cell that is not there, or whose arithmetic the numbers given do not allow (a division
+        by zero), is "not checkable". Without a table "statements" the numbers of
         the text are the paper's own.
     """
     given = published.load_all() if tables is None else dict(tables)
     given.setdefault(published.STATEMENTS, published.load(published.STATEMENTS))
     paper = Paper(given)
-    return [_result(claim, paper) for claim in CLAIMS]
+    return [_result(claim, paper, own=tables is None) for claim in CLAIMS]
 
 
-def _result(claim: Claim, paper: Paper) -> ClaimResult:
+def _result(claim: Claim, paper: Paper, own: bool) -> ClaimResult:
     try:
         finding = claim.check(paper)
     except MissingCell as missing:
         finding = Finding("", "", "not checkable", str(missing))
+    except (LookupError, ValueError, ArithmeticError) as error:
+        if own:  # the paper's own tables are complete, so this is a fault of the claim
+            raise
+        finding = Finding("", "", "not checkable", f"the tables given do not allow it ({error})")
     return ClaimResult(claim.key, claim.topic, claim.claim, claim.where, **asdict(finding))
 
 

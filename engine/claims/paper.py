@@ -63,19 +63,19 @@ class Paper:
 
     def has(self, table: str, row: str, column: str) -> bool:
         """Whether the cell is there and holds a number."""
-        return (row, column) in self._table(table) and not math.isnan(self.cell(table, row, column).value)
+        return (row, column) in self._table(table) and math.isfinite(self.cell(table, row, column).value)
 
     def value(self, table: str, row: str, column: str) -> Rounded:
         """The number in a cell, up to rounding."""
         cell = self.cell(table, row, column)
-        if math.isnan(cell.value):
+        if not math.isfinite(cell.value):
             raise MissingCell(f"{table}, {row!r}, {column!r} holds no number")
         return rounded(cell.value, cell.printed)
 
     def std(self, table: str, row: str, column: str) -> Rounded:
         """The standard deviation printed beside a number, up to rounding."""
         cell = self.cell(table, row, column)
-        if math.isnan(cell.std):
+        if not math.isfinite(cell.std):
             raise MissingCell(f"{table}, {row!r}, {column!r} has no standard deviation")
         return rounded(cell.std, cell.printed_std)
 

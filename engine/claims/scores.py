@@ -6,13 +6,12 @@ import math
 from functools import partial
 from itertools import pairwise
 
-from scipy.stats import spearmanr
-
 from engine.claims.compare import marks, same, show
 from engine.claims.names import AR_CONDCAL, RAW, TS
-from engine.claims.paper import Paper
+from engine.claims.paper import MissingCell, Paper
 from engine.claims.registry import Finding, Topic, all_of, decide
 from engine.claims.rounding import exactly, largest_std
+from engine.mechanism import spearman
 
 TOPIC = Topic("Proper scores and supplementary metrics")
 
@@ -176,11 +175,13 @@ def smooth_ece_ranks_alike(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_MAIN) if row not in (RAW, "Vector Scaling")]
     ece = [paper.value(_MAIN, row, "ECE").value for row in rows]
     smooth = [paper.value(_MORE, _SUPPLEMENT_NAMES.get(row, row), "SmoothECE").value for row in rows]
-    rho = float(spearmanr(ece, smooth).statistic)
+    correlation = spearman(ece, smooth)
+    if correlation is None:
+        raise MissingCell("a column of equal numbers has no ranks")
     return decide(
-        rho > 0.5,
+        correlation.value > 0.5,
         "consistent ranks",
-        f"rank correlation {rho:.2f}",
+        f"rank correlation {correlation.value:.2f}",
         f"Spearman correlation of the two columns over {len(rows)} calibrators; above 0.5 counts as consistent",
     )
 

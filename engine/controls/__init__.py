@@ -130,7 +130,7 @@ def planted_outcome(
     """
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta <= 1:
         raise InvalidInput("delta", "a gap in [0, 1]", repr(delta))
-    validation.whole("seed", seed, 0)
+    validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)
     bins = equal_mass_bins(checked_confidence, audited_bins(checked_rho.size))
@@ -172,8 +172,8 @@ def false_alarm_rate(
     A sound test rejects about alpha of these worlds. One that rejects more mistakes confidence, which its bins failed
     to match, for rho.
     """
-    validation.whole("n_replicates", n_replicates, 1)
-    validation.whole("seed", seed, 0)
+    validation.draws("n_replicates", n_replicates)
+    validation.seed(seed)
     validation.fraction("alpha", alpha)
     bench = _Bench(confidence, correct, rho, tests, fit, n_bins, min_support, quantiles)
     rng = np.random.default_rng(seed)
@@ -233,8 +233,8 @@ def power_curve(
     Correctness is drawn from the confidence-only fit with the gap planted in it (`worlds.plant_gap`, in equal-mass bins
     of 100 samples). All deltas share their random numbers, so the curves are smooth and comparable.
     """
-    validation.whole("n_replicates", n_replicates, 1)
-    validation.whole("seed", seed, 0)
+    validation.draws("n_replicates", n_replicates)
+    validation.seed(seed)
     validation.fraction("alpha", alpha)
     checked_deltas = np.sort(validation.vector("deltas", deltas))
     if checked_deltas[0] < 0 or checked_deltas[-1] > 1:

@@ -49,8 +49,8 @@ def bootstrap_gap_of_counts(
     level: float = 0.95,
 ) -> BootstrapResult:
     """The bootstrap of counts that were tabulated in numpy or in SQL."""
-    validation.whole("n_resamples", n_resamples, 1)
-    validation.whole("seed", seed, 0)
+    validation.draws("n_resamples", n_resamples)
+    validation.seed(seed)
     validation.fraction("level", level)
     gap = gap_of_counts(contingency, min_support)
     if gap.max_gap is None:

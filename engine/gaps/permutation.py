@@ -226,8 +226,8 @@ def permutation_test_of_counts(
     """The permutation test of counts that were tabulated in numpy or in SQL."""
     validation.choice("statistic", statistic, get_args(Statistic))
     validation.choice("method", method, get_args(Method))
-    validation.whole("n_permutations", n_permutations, 1)
-    validation.whole("seed", seed, 0)
+    validation.draws("n_permutations", n_permutations)
+    validation.seed(seed)
     gap = gap_of_counts(contingency, min_support)
     observed = gap.max_gap if statistic == "max_gap" else gap.weighted_gap
     if observed is None:

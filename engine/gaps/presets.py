@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from engine import validation
 from engine.binning import N_BINS, Matching
 
 SAMPLES_PER_BIN = 100
@@ -11,7 +12,7 @@ SAMPLES_PER_BIN = 100
 
 def audited_bins(n_samples: int) -> int:
     """Equal-mass bins of 100 samples, at least one bin."""
-    return max(1, n_samples // SAMPLES_PER_BIN)
+    return max(1, validation.whole("n_samples", n_samples, 0) // SAMPLES_PER_BIN)
 
 
 @dataclass(frozen=True)

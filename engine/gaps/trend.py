@@ -102,8 +102,8 @@ def trend_test(
     (the audited test). Samples of equal confidence go to equal-mass bins in their given order.
     """
     check_method(method)
-    validation.whole("n_permutations", n_permutations, 1)
-    validation.whole("seed", seed, 0)
+    validation.draws("n_permutations", n_permutations)
+    validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     n = checked_confidence.size
     bins = audited_bins(n) if n_bins is None else n_bins

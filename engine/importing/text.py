@@ -59,7 +59,12 @@ def _header(stream: IO[bytes], name: str, limits: Limits) -> tuple[list[str], st
     if "\0" in text or not text.strip():
         raise InvalidInput(name, "a first line with the names of the columns", "no text")
     separator = max(_SEPARATORS, key=text.count)
-    names = [entry.strip() for entry in next(csv.reader([text], delimiter=separator))]
+    try:
+        names = [entry.strip() for entry in next(csv.reader([text], delimiter=separator))]
+    except csv.Error as error:
+        raise InvalidInput(
+            name, "a first line with the names of the columns", f"one that cannot be read ({error})"
+        ) from error
     limits.check_columns(name, len(names))
     # A table saved with its row numbers has a nameless first column.
     return [entry or f"column_{number}" for number, entry in enumerate(names, start=1)], separator

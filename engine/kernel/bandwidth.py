@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,7 +15,7 @@ from engine.types import FloatArray
 
 def design(name: str, value: ArrayLike, n_rows: int | None = None) -> FloatArray:
     """A finite (n, m) float64 array of regressors; one regressor may come as a vector."""
-    array = np.asarray(value)
+    array = validation.real(name, value)
     if array.ndim == 1:
         column = validation.vector(name, array, n_rows).astype(np.float64, copy=False)
         return column[:, np.newaxis]
@@ -44,12 +46,12 @@ def shrinkage(distance: float, bandwidth: float) -> float:
     `distance` is the spacing d of the groups on the routing axis and `bandwidth` the h of that axis. A zero bandwidth
     means that the axis is ignored, which leaves nothing of the gap.
     """
-    for name, value in (("distance", distance), ("bandwidth", bandwidth)):
-        if not np.isfinite(value) or value < 0:
-            raise InvalidInput(name, "a finite number, not negative", repr(value))
-    if bandwidth == 0 or distance == 0:
+    spacing, width = validation.number("distance", distance), validation.number("bandwidth", bandwidth)
+    if width == 0 or spacing == 0:
         return 0.0
-    return float(np.tanh((distance / bandwidth) ** 2 / 4))
+    # Beyond a hundred bandwidths the share is 1 to the last digit, and the square might overflow.
+    ratio = spacing / width if width > spacing / 100 else 100.0
+    return math.tanh(ratio**2 / 4)
 
 
 def tertile_distance(rho: ArrayLike) -> float:

@@ -9,6 +9,7 @@ Where the queries span many bandwidths they are cut into strips, each of which s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,14 +70,16 @@ class Strip:
     def seconds(self) -> float:
         """Rough cost, only used to choose between ways of equal result."""
         rows = self.query.size + self.cal.size
-        return rows * (EXPONENTIAL_SECONDS * sum(self.points) + 4 * FLOP_SECONDS * float(np.prod(self.points)))
+        return rows * (EXPONENTIAL_SECONDS * sum(self.points) + 4 * FLOP_SECONDS * float(math.prod(self.points)))
 
 
 def cut_into_strips(cal: FloatArray, query: FloatArray) -> list[Strip]:
     """Strips of about 16 bandwidths across the longest axis of the queries."""
     spans = np.ptp(query, axis=0)
     axis = int(np.argmax(spans))
-    n_strips = max(1, round(spans[axis] / STRIP_WIDTH))
+    n_strips = max(1, round(float(spans[axis]) / STRIP_WIDTH))
+    if n_strips > query.shape[0]:  # strips of a query or less: nothing to share
+        return []
     along = query[:, axis]
     edges = np.linspace(along.min(), along.max(), n_strips + 1)
     member = np.clip(np.searchsorted(edges, along, side="right") - 1, 0, n_strips - 1)

@@ -22,6 +22,7 @@ PAIRS_PER_BLOCK = 1 << 16
 """Pairs held in memory at once (0.5 MB per array, about one core's second-level cache)."""
 TOLERANCE = 1e-9
 """Largest error allowed in a ratio; queries that might exceed it are summed over all pairs."""
+_FARTHEST = 1e100
 BULK_QUANTILES = (0.005, 0.995)
 
 PAIR_SECONDS = 1.2e-8
@@ -30,7 +31,7 @@ PAIR_SECONDS = 1.2e-8
 
 def check_bandwidth(bandwidth: ArrayLike, n_axes: int) -> FloatArray:
     """(m,) bandwidths, none negative; 0 marks an axis that is ignored."""
-    given = np.asarray(bandwidth)
+    given = validation.real("bandwidth", bandwidth)
     checked = validation.vector("bandwidth", np.atleast_1d(given)).astype(np.float64)
     if given.ndim == 0:
         checked = np.repeat(checked, n_axes)
@@ -66,7 +67,18 @@ def nw_regress(x_cal: ArrayLike, t_cal: ArrayLike, x_query: ArrayLike, bandwidth
         return np.full(query.shape[0], target.mean())
     # Centring keeps digits where a regressor is large compared with its spread.
     centre = cal[:, used].mean(axis=0)
-    return regress_scaled((cal[:, used] - centre) / widths[used], target, (query[:, used] - centre) / widths[used])
+    return regress_scaled(
+        _in_bandwidths(cal[:, used] - centre, widths[used]),
+        target,
+        _in_bandwidths(query[:, used] - centre, widths[used]),
+    )
+
+
+def _in_bandwidths(offset: FloatArray, widths: FloatArray) -> FloatArray:
+    """Offsets in units of the bandwidths; more than 1e100 count as 1e100, so that squares stay finite."""
+    with np.errstate(over="ignore"):
+        scaled: FloatArray = offset / widths
+    return np.clip(scaled, -_FARTHEST, _FARTHEST, out=scaled)
 
 
 def regress_scaled(cal: FloatArray, target: FloatArray, query: FloatArray) -> FloatArray:

@@ -73,8 +73,11 @@ def cv_nll_bandwidth(
     candidates = validation.vector("multipliers", multipliers).astype(np.float64)
     if (candidates <= 0).any():
         raise InvalidInput("multipliers", "positive numbers", repr(multipliers))
+    validation.seed(seed)
+    if checked.shape[1] < 2:
+        raise InvalidInput("logits", "at least two classes (columns)", f"shape {checked.shape}")
     if cal.shape[0] < 2 * validation.whole("n_folds", n_folds, 2):
-        raise InvalidInput("x_cal", f"at least {2 * n_folds} samples for {n_folds} folds", f"{cal.shape[0]}")
+        raise InvalidInput("logits", f"at least {2 * n_folds} samples for {n_folds} folds", f"{cal.shape[0]}")
     top = checked.argmax(axis=1)
     gaps = checked[np.arange(top.size), top][:, np.newaxis] - checked
     correct = (top == classes).astype(np.float64)

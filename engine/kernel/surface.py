@@ -56,6 +56,8 @@ def nw_surface(
         raise InvalidInput("x_cal", "two columns", f"{cal.shape[1]}")
     target = validation.vector("t_cal", t_cal, cal.shape[0]).astype(np.float64, copy=False)
     widths = check_bandwidth(bandwidth, 2)
+    if not isinstance(grid, (tuple, list)) or len(grid) != 2:
+        raise InvalidInput("grid", "the values of both axes", validation.shown(grid))
     axes = [validation.vector("grid", axis).astype(np.float64, copy=False) for axis in grid]
     summed = _exact_sums(cal, target, widths, axes) if exact else _quick_sums(cal, target, widths, axes)
     numerator, weight = summed
@@ -67,8 +69,10 @@ def _kernel(points: FloatArray, axis: FloatArray, width: float) -> FloatArray:
     """(points, grid) Gaussian weights of one regressor; all 1 for an ignored one."""
     if width == 0:
         return np.ones((points.size, axis.size))
-    scaled = points[:, np.newaxis] / width - axis / width
-    return gaussian(np.multiply(scaled, scaled, out=scaled))
+    # Weights of distances that overflow are zero all the same.
+    with np.errstate(over="ignore"):
+        scaled = (points[:, np.newaxis] - axis) / width
+        return gaussian(np.multiply(scaled, scaled, out=scaled))
 
 
 def _exact_sums(

@@ -19,7 +19,7 @@ def predicted_against_actual(result: ProbeResult, probe: str, *, n_groups: int =
     better probe. Equal predictions stay in one group, so there may be fewer groups than asked for.
     """
     validation.choice("probe", probe, result.predictions)
-    validation.whole("n_groups", n_groups, 1)
+    validation.bins(n_groups, "n_groups")
     predicted = result.predictions[probe][0]
     groups = quantile_groups(predicted, n_groups)
     low, high = groups.interval(result.target)

@@ -20,6 +20,7 @@ from engine.splitting import split
 from engine.types import FloatArray, IntArray, Progress
 
 MINIMUM_SAMPLES = 8
+MOST_HIDDEN = 10_000
 
 
 def audit(
@@ -58,12 +59,11 @@ def audit(
     profile = validation.matrix("entropies", entropies, n)
     target = np.abs(checked - validation.correct(correct, n))
     recipe = _check_recipe(hidden, epochs, lr, weight_decay)
-    validation.whole("n_inits", n_inits, 1)
-    validation.whole("n_shuffles", n_shuffles, 0)
-    validation.whole("seed", seed, 0)
-    called = tuple(names) if names is not None else tuple(f"column {i}" for i in range(1, profile.shape[1] + 1))
-    if len(called) != profile.shape[1]:
-        raise InvalidInput("names", f"{profile.shape[1]} names, one per column of entropies", f"{len(called)}")
+    validation.draws("n_inits", n_inits)
+    validation.draws("n_shuffles", n_shuffles, 0)
+    validation.seed(seed)
+    numbered = [f"column {i}" for i in range(1, profile.shape[1] + 1)]
+    called = validation.names("names", numbered if names is None else names, profile.shape[1])
 
     fitted, evaluated = split(n)
     inputs, constant = _standardise(np.column_stack([checked, profile]), fitted)
@@ -113,13 +113,11 @@ class _Halves:
 
 
 def _check_recipe(hidden: int, epochs: int, lr: float, weight_decay: float) -> Recipe:
-    validation.whole("hidden", hidden, 1)
-    validation.whole("epochs", epochs, 1)
-    if not (np.isfinite(lr) and lr > 0):
+    validation.whole("hidden", hidden, 1, MOST_HIDDEN)
+    validation.draws("epochs", epochs)
+    if validation.number("lr", lr) == 0:
         raise InvalidInput("lr", "a positive step size", repr(lr))
-    if not (np.isfinite(weight_decay) and weight_decay >= 0):
-        raise InvalidInput("weight_decay", "a penalty of zero or more", repr(weight_decay))
-    return Recipe(hidden, epochs, float(lr), float(weight_decay))
+    return Recipe(hidden, epochs, float(lr), validation.number("weight_decay", weight_decay))
 
 
 def _standardise(inputs: FloatArray, fitted: IntArray) -> tuple[FloatArray, IntArray]:

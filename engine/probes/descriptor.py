@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.errors import InvalidInput
+from engine import validation
 from engine.features import check_layers
 from engine.types import FloatArray, RunData
 
@@ -44,9 +44,8 @@ class Descriptor:
 def descriptor(run: RunData, layer_names: Sequence[str] | None = None) -> Descriptor:
     """The profile H_1..H_L; without one, the run's extra columns (protocol, section 6); without those, no column."""
     if run.n_layers:
-        names = tuple(layer_names or (f"layer {layer}" for layer in range(1, run.n_layers + 1)))
-        if len(names) != run.n_layers:
-            raise InvalidInput("layer_names", f"{run.n_layers} names, one per layer", f"{len(names)}")
+        numbered = [f"layer {layer}" for layer in range(1, run.n_layers + 1)]
+        names = validation.names("layer_names", numbered if layer_names is None else layer_names, run.n_layers)
         return Descriptor("routing", names, tuple(range(1, run.n_layers + 1)), run.entropies)
     if run.extra:
         numbers = tuple(range(1, len(run.extra) + 1))

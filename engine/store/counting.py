@@ -45,7 +45,7 @@ def count(
     sample_rows: int = SAMPLE_ROWS,
 ) -> Contingency:
     """What `engine.contingency.tabulate` would count, count for count and cut for cut."""
-    validation.whole("n_bins", n_bins, 1)
+    validation.bins(n_bins)
     validation.choice("matching", matching, MATCHINGS)
     checked = check_quantiles(quantiles)
     if matching == "equal_mass" and source.n < n_bins:

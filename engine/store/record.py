@@ -81,9 +81,7 @@ def _single(name: str, values: FloatArray) -> Float32Array:
 def _classes(name: str, values: Any, n_classes: int | None, length: int) -> IntArray:
     """Class numbers, below 2^31 where nobody knows how many classes there are."""
     try:
-        # Numbers that no integer can hold come out changed and are refused as such.
-        with np.errstate(invalid="ignore"):
-            return validation.labels(values, n_classes if n_classes is not None else 2**31, length)
+        return validation.labels(values, n_classes if n_classes is not None else 2**31, length)
     except InvalidInput as error:
         raise InvalidInput(name, error.expected, error.got) from error
 
@@ -101,6 +99,8 @@ def _frame(name: str, frame: pd.DataFrame | None, columns: tuple[str, ...]) -> p
     """The wanted columns with whole epochs and layers and finite values."""
     if frame is None:
         frame = pd.DataFrame({column: [] for column in columns})
+    if not isinstance(frame, pd.DataFrame):
+        raise InvalidInput(name, f"a table with columns {', '.join(columns)}", validation.shown(frame))
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise InvalidInput(name, f"columns {', '.join(columns)}", f"no {', '.join(missing)}")
@@ -179,7 +179,9 @@ class RunRecord:
         self._set("epoch_metrics", _frame("epoch_metrics", self.epoch_metrics, METRIC_COLUMNS))
         self._set("config", _json("config", self.config))
         self._set("provenance", _json("provenance", self.provenance))
-        created = datetime.now(UTC) if self.created_at is None else self.created_at
+        created: object = datetime.now(UTC) if self.created_at is None else self.created_at
+        if not isinstance(created, datetime):
+            raise InvalidInput("created_at", "a date with time", validation.shown(created))
         self._set("created_at", created.astimezone(UTC).replace(tzinfo=None) if created.tzinfo else created)
 
     def _set(self, name: str, value: object) -> None:
@@ -229,7 +231,7 @@ class RunRecord:
                 raise InvalidInput("correct", "what labels and predictions say", f"a contradiction in row {row}")
 
     def _take_profile(self) -> None:
-        if self.entropies is None or np.size(self.entropies) == 0:
+        if self.entropies is None or validation.real("entropies", self.entropies).size == 0:
             profile = np.empty((self.n_samples, 0), dtype=np.float32)
         else:
             profile = _single("entropies", validation.matrix("entropies", self.entropies, self.n_samples))
@@ -240,6 +242,8 @@ class RunRecord:
                 )
             np.clip(profile, 0, 1, out=profile)
         self._set("entropies", profile)
+        if not isinstance(self.layers, Sequence) or not all(isinstance(layer, Layer) for layer in self.layers):
+            raise InvalidInput("layers", "a list of layers", validation.shown(self.layers))
         layers = tuple(self.layers) or tuple(Layer(f"H_{number}") for number in range(1, self.n_layers + 1))
         if len(layers) != self.n_layers:
             raise InvalidInput("layers", f"{self.n_layers} layers, as in entropies", f"{len(layers)}")
@@ -250,6 +254,8 @@ class RunRecord:
         self._set("layers", layers)
 
     def _take_extra(self) -> None:
+        if not isinstance(self.extra, Mapping):
+            raise InvalidInput("extra", "columns by name", validation.shown(self.extra))
         taken: dict[str, Float32Array] = {}
         for name, column in self.extra.items():
             check_name("extra", name)

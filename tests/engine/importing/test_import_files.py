@@ -350,3 +350,9 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
 def test_reading_needs_no_torch():
     script = "import sys; import engine.importing, cache_builder.__main__; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_header_that_no_csv_reader_takes(tmp_path):
+    (tmp_path / "old.csv").write_bytes(b"confidence,correct\r0.5,1\r0.25,0")
+    with pytest.raises(InvalidInput, match="first line with the names"):
+        read_table(tmp_path / "old.csv")

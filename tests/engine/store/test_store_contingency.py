@@ -156,7 +156,6 @@ def test_missing_rows_are_noticed():
         ({"feature": "nonsense"}, UnknownName, "r_std"),
         ({"feature": CustomFeature((6,))}, MissingData, "1 to 5"),
         ({"feature": CustomFeature((1,), "slope")}, InvalidInput, "two layers"),
-        ({"feature": CustomFeature((1,), "median")}, UnknownName, "std"),
         ({"n_bins": 0}, InvalidInput, "n_bins"),
         ({"n_bins": 3002, "matching": "equal_mass"}, InvalidInput, "at most 3000"),
         ({"matching": "quantile"}, UnknownName, "equal_mass"),

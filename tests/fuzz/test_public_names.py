@@ -1,0 +1,46 @@
+"""No public function of the engine escapes the fuzz unnoticed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import engine
+from tests.fuzz import import_targets, store_targets
+from tests.fuzz.catalogue import ENTRIES
+from tests.fuzz.exempt import REASONS
+
+PROGRAMS = {"engine.__main__", "engine.bench", "engine.commands"}
+"""Command lines and measurements, not functions to call."""
+
+
+def public() -> Iterator[tuple[str, object]]:
+    """What `__all__` of a package lists; of a plain module, whatever it defines without an underscore."""
+    for found in pkgutil.iter_modules(engine.__path__, "engine."):
+        if found.name in PROGRAMS:
+            continue
+        module = importlib.import_module(found.name)
+        listed = getattr(module, "__all__", None)
+        names = listed if listed is not None else [name for name in vars(module) if not name.startswith("_")]
+        for name in names:
+            value = getattr(module, name)
+            if callable(value) and (listed is not None or getattr(value, "__module__", "") == found.name):
+                yield f"{found.name}.{name}", value
+
+
+def test_every_public_function_is_fuzzed_or_says_why_not():
+    fuzzed = {id(item) for entry in ENTRIES.values() for item in entry.covers or (entry.function,)}
+    fuzzed |= {id(item) for item in (*store_targets.COVERED, *import_targets.COVERED)}
+    exempt = {id(item) for items in REASONS.values() for item in items}
+    names = dict(public())
+    neither = sorted(name for name, item in names.items() if id(item) not in fuzzed | exempt)
+    both = sorted(name for name, item in names.items() if id(item) in fuzzed & exempt)
+    assert not neither, f"give these an entry in tests/fuzz/catalogue.py, or a reason in exempt.py: {neither}"
+    assert not both, f"these are fuzzed, so they need no reason: {both}"
+
+
+def test_no_reason_outlives_its_function():
+    known = {id(item) for _, item in public()}
+    stale = [item for items in REASONS.values() for item in items if id(item) not in known]
+    assert not stale
