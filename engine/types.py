@@ -83,7 +83,12 @@ class RunData:
         """(n, K) softmax of the logits; raises `MissingData` for a run without logits."""
         if self.logits is None:
             raise MissingData("logits", "a class probability", "build or import the run with logits")
-        shifted = self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True)
+        from engine.validation import matrix  # which imports the array types from here
+
+        logits = matrix("logits", self.logits)
+        if logits.shape[1] == 0:
+            raise InvalidInput("logits", "at least one class", f"shape {logits.shape}")
+        shifted: FloatArray = logits - logits.max(axis=1, keepdims=True)
         np.exp(shifted, out=shifted)
         shifted /= shifted.sum(axis=1, keepdims=True)
         return shifted

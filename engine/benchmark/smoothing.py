@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from engine import validation
 from engine.benchmark.halves import TERTILE_FEATURE
 from engine.binning import TERTILES, tertiles
 from engine.calibrators import Samples
@@ -117,7 +118,8 @@ class Smoother:
 
     def shrinkage(self, multiplier: Pair) -> float | None:
         """tanh(d^2 / 4 h^2) on the feature's axis, None without a feature."""
-        return None if self.feature is None else shrinkage(self.distance, multiplier[1] * self.scott["feature"])
+        _, second = _check_pair(multiplier)
+        return None if self.feature is None else shrinkage(self.distance, second * self.scott["feature"])
 
     def cells(self, n_cells: int = CELLS) -> pd.DataFrame:
         """Calibration samples gathered in cells of (c, rho): mean position, count and accuracy of each that holds any.
@@ -143,12 +145,18 @@ class Smoother:
 
     def _sums(self, axis: str, column: FloatArray, multiplier: Pair, grid: tuple[FloatArray, FloatArray]) -> Surface:
         """The regression on confidence and one more column (`none`: ignored), blank where it rests on too little."""
-        if not all(np.isfinite(multiple) and multiple > 0 for multiple in multiplier):
-            raise InvalidInput("multiplier", "two positive numbers", repr(multiplier))
-        widths = (multiplier[0] * self.scott["confidence"], multiplier[1] * self.scott.get(axis, 0.0))
+        first, second = _check_pair(multiplier)
+        widths = (first * self.scott["confidence"], second * self.scott.get(axis, 0.0))
         found = nw_surface(np.column_stack([self.confidence, column]), self.correct, widths, grid)
         blank = np.where(found.weight >= MIN_WEIGHT, found.value, np.nan)
         return Surface(found.first, found.second, blank, found.weight, found.exact)
+
+
+def _check_pair(multiplier: Pair) -> Pair:
+    first, second = validation.vector("multiplier", multiplier, 2).tolist()
+    if first <= 0 or second <= 0:
+        raise InvalidInput("multiplier", "two positive numbers", repr(multiplier))
+    return first, second
 
 
 def _span(column: FloatArray, n_points: int) -> FloatArray:

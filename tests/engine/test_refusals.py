@@ -21,7 +21,7 @@ from engine import (
     reliability,
     splitting,
 )
-from engine.benchmark import run_benchmark, split_variance
+from engine.benchmark import MatchedLab, run_benchmark, split_variance
 from engine.calibrators import CALIBRATORS
 from engine.controls import false_alarm_rate, power_curve
 from engine.errors import InvalidInput, MissingData, UnknownName
@@ -109,6 +109,11 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(call, argument: str):
         (lambda: published.load(np.zeros(2)), "table"),
         (lambda: kernel.nw_surface(np.column_stack([R, R]), T, 1.0, []), "grid"),
         (lambda: split_variance(run(), ["ts"], seed=None), "seed"),
+        (lambda: MatchedLab.prepare(run()).smoother.slices(1), "multiplier"),
+        (lambda: MatchedLab.prepare(run()).smoother.shrinkage(None), "multiplier"),
+        (lambda: run(logits=LOGITS * np.nan).probs, "logits"),
+        (lambda: run(logits=np.full((60, 3), 1e308)).probs, "logits"),
+        (lambda: features.predictive_entropy(run(logits=np.zeros((60, 0)))), "logits"),
         (lambda: record(extra=[]), "extra"),
         (lambda: record(epochs=[]), "epochs"),
         (lambda: record(layers=3), "layers"),
@@ -154,6 +159,15 @@ def test_bandwidths_far_below_the_spread_take_the_nearest_neighbour():
     surface = kernel.nw_surface(np.column_stack([x, x]), t, 1e-300, (x, x))
     assert np.diag(surface.value) == pytest.approx([1, 2, 3])
     assert np.isnan(surface.value[0, 2])
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1e30, -1e37])
+def test_values_too_close_for_a_histogram(value: float):
+    close = np.where(T, value, np.nextafter(value, 1))
+    outcomes = mechanism.compare_outcomes(close, T)
+    assert (np.diff(outcomes.edges) > 0).all()
+    assert outcomes.share_correct.sum() == pytest.approx(1)
+    assert outcomes.share_wrong.sum() == pytest.approx(1)
 
 
 def test_shrinkage_does_not_overflow():

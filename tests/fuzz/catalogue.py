@@ -681,17 +681,6 @@ BENCHMARK = [
         at_most=60,
     ),
     Entry(
-        "bandwidth_grid",
-        benchmark.bandwidth_grid,
-        {"run": RUN},
-        {**ON_RUN, "confidence_multipliers": CONFIDENCE, "feature_multipliers": CONFIDENCE},
-        {"confidence_multipliers": (1.0,), "feature_multipliers": (2.0,)},
-        missing=SCORED,
-        also=(*CULPRITS, "bandwidth"),
-        at_least=36,
-        at_most=40,
-    ),
-    Entry(
         "BandwidthLab",
         _laboratory,
         {"run": RUN},
