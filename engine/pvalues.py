@@ -23,7 +23,13 @@ def monte_carlo_pvalue(observed: float, draws: FloatArray) -> float:
 
 def adjust_tested(p: ArrayLike, method: str) -> FloatArray:
     """(m,) `adjust_pvalues` over the tests that could be run; missing (NaN) where one could not."""
-    values = np.asarray(p, dtype=np.float64)
+    validation.choice("method", method, ADJUSTMENTS)
+    try:
+        values = np.asarray(p, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("p", "p-values, NaN where there is none", validation.shown(p)) from error
+    if values.ndim != 1:
+        raise InvalidInput("p", "one dimension", f"shape {values.shape}")
     adjusted = np.full(values.shape, np.nan)
     tested = ~np.isnan(values)
     if tested.any():

@@ -98,7 +98,7 @@ class _Bench:
             raise InvalidInput("tests", f"a list of one or more of: {', '.join(TESTS)}", repr(tests))
         for test in tests:
             validation.choice("tests", test, TESTS)
-        validation.whole("n_bins", n_bins, 1)
+        n_bins = validation.bins(n_bins)
         validation.whole("min_support", min_support, 1)
         self.layout, order = Layout.of(checked_confidence, checked_rho, quantiles)
         self.probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)[order]

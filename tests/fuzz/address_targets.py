@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from hypothesis.strategies import DrawFn
 from app.registry import PAGES, ROOT, page_for
 from tests.app.driver import open_app, published, shown
 from tests.conftest import made_up_run
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 
 _BOUND = re.compile(r'key="(\w+)",\s*bind="query-params"')
 READ_DIRECTLY = ("present", "embed", "embed_options", "cache")
@@ -56,7 +55,7 @@ def cache() -> Path:
                 "tiny", n=12, seed=4, profile=False, logits=False, backbone="other", variant="theirs", suite="mine"
             ),
         ),
-        Path(tempfile.mkdtemp(prefix="routecal-fuzz-")),
+        scratch(),
     )
 
 

@@ -257,6 +257,12 @@ GAPS = [
     ),
     Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
     Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),
+    Entry(
+        "adjust_tested",
+        pvalues.adjust_tested,
+        {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)},
+        missing={"result": "a test that could not be run"},
+    ),
     Entry("split", splitting.split, {"n": whole(2, 50)}, DRAWS),
 ]
 
@@ -271,6 +277,7 @@ def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "au
 WORLDS = {
     "tests": Kind(lambda _: choice(*TESTS).valid(_).map(lambda name: (name,)), choice().wrong),
     "alpha": FRACTION,
+    "n_bins": BINS,
     "fit": choice("logistic", "isotonic"),
     "quantiles": QUANTILES,
     **SUPPORT,
@@ -318,6 +325,7 @@ CONTROLS = [
         {
             "feature": TEXT,
             "controls": FLAG,
+            "n_bins": BINS,
             "alpha": FRACTION,
             "n_resamples": whole(1, 20),
             "n_replicates": whole(1, 3),
@@ -744,6 +752,7 @@ BENCHMARK = [
 
 SWEEP = [
     Entry("uniform_order_statistics", sweep.uniform_order_statistics, {"n": whole(0, 30)}, {"level": FRACTION}),
+    Entry("ensemble_size", sweep.ensemble_size, {"suite": TEXT}),
     Entry("chance_range", sweep.chance_range, {"n": whole(0, 30)}, {"alpha": FRACTION, "level": FRACTION}),
 ]
 

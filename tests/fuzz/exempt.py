@@ -34,6 +34,7 @@ from engine import (
     verdict_benchmark,
     verdict_probes,
     verdict_sweep,
+    wording,
 )
 
 RESULT = "a result: functions return it, and the fuzz reads all its fields and properties there"
@@ -112,6 +113,8 @@ REASONS: dict[str, tuple[object, ...]] = {
         verdict_sweep.StabilityVerdict,
     ),
     BEHIND: (
+        binning.histogram_edges,
+        controls.cries_wolf,
         binning.equal_width_edges,
         binning.equal_width_bins,
         binning.equal_mass_sizes,
@@ -164,6 +167,10 @@ REASONS: dict[str, tuple[object, ...]] = {
     ABSTRACT: (calibrators.Bandwidth, calibrators.Calibrator, calibrators.KernelCalibrator, claims.Outcome),
     NO_INPUT: (store.default_cache_path, store.default_shards_directory, threads.keep_blas_to_one_thread),
     WORDS: (
+        wording.capital,
+        wording.counted,
+        wording.in_sentence,
+        wording.listed,
         latex.escape,
         latex.number,
         latex.plus_minus,

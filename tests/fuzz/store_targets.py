@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache
@@ -47,7 +48,7 @@ from tests.fuzz.strategies import (
     sizes,
     spoilt,
 )
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 
 FIELDS = (
     "run_id",
@@ -146,11 +147,13 @@ def damaged_shard(content: bytes) -> None:
 
 @lru_cache
 def _cache() -> Cache:
-    folder = Path(tempfile.mkdtemp(prefix="routecal-fuzz-"))
+    folder = scratch()
     for record in (made_up_run("full", n=60), made_up_run("plain", n=60, profile=False, logits=False)):
         write_shard(record, folder)
     publish(folder, folder / "cache.duckdb")
-    return open_cache(folder / "cache.duckdb")
+    cache = open_cache(folder / "cache.duckdb")
+    atexit.register(cache.close)
+    return cache
 
 
 @st.composite

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +20,13 @@ KEPT = Path(__file__).resolve().parents[2] / ".hypothesis" / "fuzz"
 """Failing examples, one folder per target, for the next run to start with."""
 counted: Counter[str] = Counter()
 """Examples run in this process, by target."""
+
+
+def scratch() -> Path:
+    """A folder that goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="routecal-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @dataclass(frozen=True)

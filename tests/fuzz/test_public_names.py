@@ -11,7 +11,7 @@ from tests.fuzz import import_targets, store_targets
 from tests.fuzz.catalogue import ENTRIES
 from tests.fuzz.exempt import REASONS
 
-PROGRAMS = {"engine.__main__", "engine.bench", "engine.commands"}
+PROGRAMS = {"engine.__main__", "engine.bench", "engine.commands", "engine.command_line", "engine.terminal"}
 """Command lines and measurements, not functions to call."""
 
 
