@@ -10,8 +10,9 @@ from engine.types import RunData
 _WHY = {
     "feature": "it needs routing entropies, logits or a score of yours",
     "logits": "it needs logits or class probabilities",
-    "labels": "it needs the true classes",
+    "predictions": "it needs the predicted classes",
     "profile": "it needs routing entropies by layer",
+    "columns": "it needs routing entropies or a score of yours",
     "training": "it needs what was recorded during training",
     "runs": "it needs runs of other seeds",
 }
@@ -20,17 +21,24 @@ _PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "reliability": (
         ("confidence against accuracy", ()),
         ("the same after calibration", ("logits",)),
-        ("class by class", ("labels",)),
+        ("class by class", ("predictions",)),
     ),
-    "mechanism": (("routing across depth and samples", ("profile",)), ("routing during training", ("training",))),
+    "mechanism": (
+        ("a feature across samples", ()),
+        ("routing across depth", ("profile",)),
+        ("routing during training", ("training",)),
+    ),
     "gap": (("accuracy by tertile at the same confidence", ("feature",)),),
     "null": (("the exact null of the gap", ("feature",)),),
     "sweep": (("this run's line", ("feature",)), ("stability across seeds", ("runs",))),
     "controls": (("power and false alarms for these samples", ("feature",)),),
-    "bandwidth": (("AR-CondCal at any bandwidth", ("logits", "feature")),),
-    "features": (("routing scalars side by side", ("profile",)),),
+    "bandwidth": (
+        ("what the kernel smooths", ("feature",)),
+        ("AR-CondCal at any bandwidth", ("logits", "feature")),
+    ),
+    "features": (("the paper's features side by side", ()), ("the search for a routing scalar", ("profile",))),
     "calibrators": (("the calibrators on two halves of this run", ("logits",)),),
-    "probes": (("the five probes", ("profile",)),),
+    "probes": (("the probes on confidence", ()), ("the probes on more than that", ("columns",))),
     "paper": (("the published tables", ()),),
 }
 
@@ -39,8 +47,9 @@ def coverage(run: RunData, *, has_logits: bool) -> pd.DataFrame:
     """One row per page: page, shows, lacks (what it cannot show, and what that would need)."""
     held = {
         "logits": has_logits,
-        "labels": run.labels is not None,
+        "predictions": run.predictions is not None,
         "profile": run.n_layers > 0,
+        "columns": run.n_layers > 0 or bool(run.extra),
         "feature": run.n_layers > 0 or has_logits or bool(run.extra),
         "training": False,
         "runs": False,

@@ -403,7 +403,10 @@ def test_coverage_says_what_is_missing():
     assert rows.loc["Reliability", "shows"] == "confidence against accuracy"
     assert "needs logits" in rows.loc["Reliability", "lacks"]
     assert rows.loc["Matched-confidence gap", "shows"] == ""
-    full = RunData("a", CONFIDENCE, CORRECT, np.zeros((N, 2)), labels=np.zeros(N, dtype=np.int64))
+    assert rows.loc["Probe audit", "shows"] == "the probes on confidence"
+    scored = coverage(RunData("a", CONFIDENCE, CORRECT, np.empty((N, 0)), extra={"score": SCORE}), has_logits=False)
+    assert scored.set_index("page").loc["Probe audit", "lacks"] == ""
+    full = RunData("a", CONFIDENCE, CORRECT, np.zeros((N, 2)), predictions=np.zeros(N, dtype=np.int64))
     rows = coverage(full, has_logits=True).set_index("page")
     assert rows.loc["Reliability", "lacks"] == ""
     assert "seeds" in rows.loc["Sweep", "lacks"]
