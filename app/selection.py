@@ -142,10 +142,15 @@ class Selection:
     protocol: Protocol
 
     @property
+    def alone(self) -> Selection:
+        """Without the run to compare with, which no result of this one depends on."""
+        return replace(self, compare_id=None)
+
+    @property
     def of_any_feature(self) -> Selection:
         """What decides on the samples and settings of a result about other features than the chosen one.
 
         The chosen one still counts where a tertile of it is looked at.
         """
         cut_by = self.feature if self.slice.tertile != "all" else ""
-        return replace(self, feature=cut_by, compare_id=None)
+        return replace(self.alone, feature=cut_by)

@@ -32,9 +32,10 @@ def keep(
 
         @wraps(function)
         def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-            first = arguments[0]
-            fingerprint = first.fingerprint if isinstance(first, Selection) else str(first)
-            return (for_one if is_own(fingerprint) else for_all)(*arguments, **named)
+            first, *others = arguments
+            key = first.alone if isinstance(first, Selection) else first
+            fingerprint = key.fingerprint if isinstance(key, Selection) else str(key)
+            return (for_one if is_own(fingerprint) else for_all)(key, *others, **named)
 
         return call
 

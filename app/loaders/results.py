@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -41,7 +40,7 @@ def verdict(view: View) -> Verdict:
     def compute(progress: Progress) -> Verdict:
         return judge(*given, feature=label, progress=progress, **settings)
 
-    return awaited(("verdict", view.selection), compute)
+    return awaited(("verdict", view.selection.alone), compute)
 
 
 @keep(max_entries=256)
@@ -80,7 +79,7 @@ def nulls_work(
             rows.append({**named, "observed": test.observed, "p": test.p_value})
         return pd.DataFrame(rows)
 
-    return ("nulls", replace(view.selection, compare_id=None)), compute
+    return ("nulls", view.selection.alone), compute
 
 
 @keep(max_entries=128)

@@ -19,7 +19,7 @@ def alarms(view: View, n_replicates: int, progress: Progress) -> FalseAlarms:
     """False-alarm rate of every test in the confidence-only world of this run."""
     settings = view.selection.protocol.test_settings
     return remember(
-        ("alarms", view.selection, n_replicates),
+        ("alarms", view.selection.alone, n_replicates),
         lambda: false_alarm_rate(*samples(view), n_replicates=n_replicates, progress=progress, **settings),
     )
 
@@ -27,7 +27,7 @@ def alarms(view: View, n_replicates: int, progress: Progress) -> FalseAlarms:
 def _power(view: View, n_replicates: int, tests: tuple[str, ...], min_support: int, progress: Progress) -> PowerCurve:
     settings = view.selection.protocol.test_settings | {"min_support": min_support}
     return remember(
-        ("power", view.selection, n_replicates, tests, min_support),
+        ("power", view.selection.alone, n_replicates, tests, min_support),
         lambda: power_curve(*samples(view), tests=tests, n_replicates=n_replicates, progress=progress, **settings),
     )
 

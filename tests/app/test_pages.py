@@ -94,6 +94,13 @@ def test_the_sentence_and_the_figure_use_the_same_settings(cache_of_kinds: Path,
     assert f"The largest gap is {expected.paper.observed:.2f}" in shown(app)
 
 
+def test_a_run_to_compare_with_computes_nothing_anew(cache_of_kinds: Path, monkeypatch):
+    open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="9")
+    for name in ("judge", "permutation_test", "bootstrap_gap"):
+        monkeypatch.setattr(f"app.loaders.results.{name}", None)  # cannot be called
+    open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="9", **{"with": "toy · dice · Full-AR · seed 1"})
+
+
 def test_a_slice_that_a_run_cannot_be_cut_by_is_not_claimed(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "reliability", backbone="unknown", tertile="low", outcome="wrong only")
     assert "slice: wrong predictions" in app.caption[0].value
