@@ -316,7 +316,7 @@ CONTROLS = [
         WORLDS,
         FEW_WORLDS,
         missing={"p": UNTESTABLE, "detectable": "no delta reaches the power"},
-        covers=(trust.trust_table, trust.run_test, trust.reading),
+        covers=(trust.trust_table, trust.reading),
     ),
     Entry(
         "judge",
