@@ -12,7 +12,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 import streamlit as st  # noqa: E402
 
 from app.collector import spare_modules  # noqa: E402
-from app.components.page import draw_sidebar, presenting  # noqa: E402
+from app.components.page import presenting, run_page  # noqa: E402
 from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 from app.serving.gate import require_entry  # noqa: E402
@@ -32,8 +32,7 @@ current = st.navigation(sections | {"": [by_name]}, position="hidden" if present
 if presenting():
     present(current, [page for pages in sections.values() for page in pages])
 try:
-    draw_sidebar()
-    current.run()
+    run_page(current.run)
 except Exception:  # Streamlit shows its type and logs its trace; the reference leads from the one to the other
     st.error(f"Something went wrong. The server's log has it under {reference}.")
     raise

@@ -5,6 +5,7 @@ import streamlit as st
 from app.components.feature_builder import build_feature
 from app.components.long_work import long_work
 from app.components.page import open_page
+from app.components.unreadable import calmly
 from app.loaders import results_features as results
 from app.plots import features as plots
 from app.plots.gap import tertile_curves
@@ -46,6 +47,7 @@ def candidates(own: CustomFeature | None) -> None:
 
 
 @st.fragment
+@calmly
 def build() -> None:
     """The choices redraw this part only."""
     left, right = st.columns([1, 3])

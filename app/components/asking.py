@@ -29,7 +29,7 @@ _ANSWER = "routecal-answer"
 
 def show_sql(page: Page) -> None:
     """Editor and examples left, tables right, the answer below."""
-    path, key = page.view.cache.path, page.view.cache.fingerprint
+    cache, key = page.view.cache, page.view.cache.fingerprint
     left, right = st.columns(2, gap="large")
     with left:
         with st.container(horizontal=True):
@@ -40,7 +40,7 @@ def show_sql(page: Page) -> None:
             st.session_state[_ANSWER] = None
             with st.spinner("Asking"):
                 try:
-                    st.session_state[_ANSWER] = (key, ask(path, sql))
+                    st.session_state[_ANSWER] = (key, ask(cache.path, sql, of=cache.identity))
                 except RouteCalError as error:
                     st.error(plain(str(error)), icon=":material/block:")
     with right:

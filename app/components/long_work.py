@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 import streamlit as st
 
+from app.components.unreadable import calmly
 from app.loaders.jobs import GivenUp, Job, jobs, viewer
 from app.wording import plain
 from engine.types import Progress
@@ -66,6 +67,7 @@ def _is_done(job: Job[Result]) -> bool:
 
 
 @st.fragment(run_every=_GLANCE)
+@calmly
 def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Result], stop: Callable[[], None]) -> None:
     if jobs().find(key) is not None or st.session_state.get(f"{name}-stopped") == key:
         st.rerun()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,11 +17,12 @@ from app.benchmark_view import BenchmarkView
 from app.cache_view import CacheView
 from app.components import sidebar
 from app.components.send import offer_run_report
+from app.components.unreadable import raise_failure_of_a_fragment, show_unreadable, warn_of_older
 from app.export import Item, page_html
 from app.export.latex import to_latex
 from app.export.spreadsheet import to_csv
 from app.links import run_anchor
-from app.loaders.cache import available_caches, current_cache, runs
+from app.loaders.cache import Current, available_caches, current_cache, runs
 from app.loaders.own import OWN, is_own, own
 from app.plots.theme import Theme
 from app.registry import page_for
@@ -201,10 +203,11 @@ def _link() -> str:
 class _Chosen:
     """What the sidebar says, or why there is nothing to choose from."""
 
+    path: Path
     cache: Cache | None = None
     runs: pd.DataFrame | None = None
     selection: Selection | None = None
-    error: str = ""
+    error: CacheError | None = None
 
 
 def draw_sidebar() -> None:
@@ -215,15 +218,29 @@ def draw_sidebar() -> None:
     paths, mine = {path.name: path for path in available_caches()}, own().cache
     if mine is None and st.query_params.get("cache") == OWN:
         st.sidebar.info("Your data is gone: it goes when its window is closed, reloaded or offline. Bring it again.")
+    chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
+    path = mine.path if mine is not None and chosen == OWN else paths[chosen]
     try:
-        chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
-        cache = mine if mine is not None and chosen == OWN else current_cache(paths[chosen])
-        table = runs(cache)
+        current = Current(mine) if mine is not None and chosen == OWN else current_cache(path)
+        cache, table = current.cache, runs(current.cache)
     except CacheError as error:
-        st.session_state[_CHOSEN] = _Chosen(error=str(error))
+        st.session_state[_CHOSEN] = _Chosen(path, error=error)
         return
+    if current.trouble:
+        warn_of_older(current)
     selection = None if table.empty else sidebar.choose(table, cache.fingerprint)
-    st.session_state[_CHOSEN] = _Chosen(cache, table, selection)
+    st.session_state[_CHOSEN] = _Chosen(path, cache, table, selection)
+
+
+def run_page(script: Callable[[], None]) -> None:
+    """Draw the sidebar and the page; what cannot be read of the cache is said in its place."""
+    try:
+        draw_sidebar()
+        script()
+        raise_failure_of_a_fragment()
+    except CacheError as error:
+        chosen: _Chosen = st.session_state[_CHOSEN]
+        show_unreadable(error, chosen.path, chosen.cache)
 
 
 def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
@@ -234,10 +251,8 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) 
     """
     st.title(page_for(name).question)
     chosen: _Chosen = st.session_state[_CHOSEN]
-    if chosen.cache is None or chosen.runs is None:
-        st.error(f"The cache cannot be read. {chosen.error}")
-        st.button("Try again")
-        st.stop()
+    if chosen.error is not None:
+        raise chosen.error
     if chosen.selection is None:
         st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
         st.stop()

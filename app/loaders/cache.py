@@ -2,40 +2,92 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from app.loaders.keeping import keep
-from engine.errors import NotACache
+from app.serving.log import LOG
+from engine.errors import CacheError, NotACache
 from engine.store import Cache, default_cache_path, open_cache
 from engine.types import RunData
-
-
-def _identity(path: Path) -> tuple[str, int, int]:
-    """What changes when a new cache is published over the old one."""
-    try:
-        status = path.stat()
-    except FileNotFoundError as error:
-        raise NotACache(f"{path.name} does not exist; `make publish` assembles it from data/shards") from error
-    return str(path), status.st_mtime_ns, status.st_ino
-
-
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _open(path: str, modified: int, inode: int) -> Cache:  # noqa: ARG001  (part of the key)
-    return open_cache(path)
 
 
 def available_caches() -> list[Path]:
     """The published cache, then the other caches beside it."""
     default = default_cache_path()
-    return [default, *sorted(path for path in default.parent.glob("*.duckdb") if path != default)]
+    try:
+        return [default, *sorted(path for path in default.parent.glob("*.duckdb") if path != default)]
+    except OSError:  # the folder goes away at this moment
+        return [default]
 
 
-def current_cache(path: Path) -> Cache:
-    """An open cache; a newly published one is picked up by itself."""
-    return _open(*_identity(path))
+@dataclass(frozen=True)
+class Current:
+    """An open cache, and why it is not the one that is at its path now; no trouble if it is."""
+
+    cache: Cache
+    trouble: str = ""
+
+
+class Holder:
+    """The last readable cache of every path. A file that is lost or spoilt does not take it away."""
+
+    def __init__(self, capacity: int = 4) -> None:
+        self._capacity = capacity
+        self._held: OrderedDict[Path, Cache] = OrderedDict()
+        self._troubles: dict[Path, str] = {}
+        self._guard = threading.Lock()
+
+    def current(self, path: Path) -> Current:
+        """The cache at this path, or the one before it if that cannot be read; raises `CacheError` without either."""
+        with self._guard:
+            held = self._held.get(path)
+            if held is not None and held.is_current():
+                self._held.move_to_end(path)
+                self._settle(path, held)
+                return Current(held)
+            try:
+                opened = open_cache(path)
+            except CacheError as error:
+                trouble = reason(error, path)
+                if self._troubles.get(path) != trouble:
+                    LOG.warning("cannot read %s; %s", trouble, f"showing {held.fingerprint}" if held else "no other")
+                self._troubles[path] = trouble
+                if held is None:
+                    raise NotACache(trouble) from error
+                return Current(held, trouble)
+            self._settle(path, opened)
+            self._held[path] = opened  # a cache before it lives on in the views that use it
+            while len(self._held) > self._capacity:
+                self._held.popitem(last=False)
+            return Current(opened)
+
+    def _settle(self, path: Path, cache: Cache) -> None:
+        if self._troubles.pop(path, ""):
+            LOG.info("%s can be read again: cache %s", path.name, cache.fingerprint)
+
+
+def reason(error: CacheError, path: Path) -> str:
+    """What is wrong with a cache, for viewers: with its name, without the folders of the server."""
+    text = str(error)
+    for folder in (path.resolve().parent, path.absolute().parent, path.parent):
+        text = text.replace(f"{folder}/", "")
+    return text
+
+
+@st.cache_resource(show_spinner=False)
+def _holder() -> Holder:
+    return Holder()
+
+
+def current_cache(path: Path) -> Current:
+    """An open cache; a newly published one is picked up by itself, an unreadable one is not."""
+    return _holder().current(path)
 
 
 @keep(max_entries=4)

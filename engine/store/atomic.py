@@ -31,8 +31,13 @@ def replacing(target: Path) -> Iterator[Path]:
         os.replace(temporary, target)
         _flush(target.parent)
     finally:
-        for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
+        for leftover in (temporary, log_of(temporary)):
             leftover.unlink(missing_ok=True)
+
+
+def log_of(database: Path) -> Path:
+    """Where DuckDB keeps the write-ahead log of a database."""
+    return database.with_name(f"{database.name}.wal")
 
 
 def remove_leftovers(directory: Path) -> None:

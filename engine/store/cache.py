@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import duckdb
 import numpy as np
@@ -14,12 +14,13 @@ import pandas as pd
 
 from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
 from engine.contingency import Contingency
-from engine.errors import CacheError, UnknownName
+from engine.errors import CacheError, NotACache, UnknownName
 from engine.features import CustomFeature
 from engine.features import feature as compute_feature
-from engine.store.connection import ALIAS, open_read_only, read_meta
+from engine.store.connection import ALIAS, REMEDY, open_read_only, read_meta
 from engine.store.counting import Source, count
 from engine.store.expressions import feature_select
+from engine.store.identity import Identity
 from engine.store.locations import default_cache_path
 from engine.store.vectors import matrix_from_lists, stand_in_run
 from engine.types import IntArray, RunData
@@ -28,6 +29,7 @@ _RUN_COLUMNS = (
     "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
     "has_logits, extra_names, config, provenance, created_at"
 )
+_ATTEMPTS = 10
 _MAY_BE_MISSING = ("block_size", "seed", "epoch", "n_classes")
 
 
@@ -41,8 +43,9 @@ class Cache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connection = open_read_only(path)
-        self.fingerprint = read_meta(self._connection).get("fingerprint", "")
+        self._connection, self._file, self.identity = _open_one(path)
+        self._failed = False
+        self.fingerprint = read_meta(self._connection).get("fingerprint", self.identity.head)
         """A short hash of the contents: equal for two caches exactly when their shards are."""
 
     def __enter__(self) -> Cache:
@@ -56,6 +59,11 @@ class Cache:
     def close(self) -> None:
         """Let go of the file; the cache cannot be used afterwards."""
         self._connection.close()
+        self._file.close()
+
+    def is_current(self) -> bool:
+        """Whether its file is still the one at its path, as it was when opened, and could be read so far."""
+        return not self._failed and Identity.of(self._file) == self.identity and self.identity.is_at(self.path)
 
     def runs(self) -> pd.DataFrame:
         """One row per run, in the order of their ids; `config` and `provenance` are JSON text."""
@@ -139,7 +147,11 @@ class Cache:
         try:
             yield
         except duckdb.Error as error:
+            self._failed = True
             raise CacheError(f"{self.path}: {str(error).splitlines()[0]}") from error
+        # What was read from a file that somebody writes to may be half old and half new.
+        if Identity.of(self._file) != self.identity:
+            raise CacheError(f"{self.path}: was written to while it was open; publish the shards again")
 
     def _ordered(self, sql: str, run_id: str) -> Any:
         """Rows as an Arrow table; publish writes a run in the order of its sample ids, and a scan keeps it."""
@@ -161,6 +173,29 @@ class Cache:
             known = self._query(f"SELECT run_id FROM {ALIAS}.runs ORDER BY run_id")["run_id"].to_pylist()
             raise UnknownName("run_id", str(run_id), known)
         return dict(rows[0])
+
+
+def _open_one(path: Path) -> tuple[duckdb.DuckDBPyConnection, BinaryIO, Identity]:
+    """A connection to a file, the file itself and its identity: of one file, even if it is replaced meanwhile.
+
+    The open file keeps its inode from being given to another, and shows later whether it was written to.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise NotACache(f"{path}: no such cache, or it may not be read; {REMEDY}") from error
+        identity = Identity.of(file)
+        try:
+            connection = open_read_only(path)
+        except CacheError:
+            file.close()
+            raise
+        if identity.is_at(path) and Identity.of(file) == identity:
+            return connection, file, identity
+        connection.close()
+        file.close()
+    raise CacheError(f"{path}: is replaced again and again; try again in a moment")
 
 
 def _classes(column: Any) -> IntArray | None:

@@ -17,7 +17,7 @@ from engine.store.schema import SCHEMA_VERSION, TABLES
 from engine.store.vectors import matrix_from_lists, stand_in_run
 
 ALIAS = "cache"
-_REMEDY = "publish one with `python -m cache_builder publish`"
+REMEDY = "publish one with `python -m cache_builder publish`"
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -36,7 +36,7 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
     cache opened after a publish shows the new data while older ones keep theirs.
     """
     if not path.is_file():
-        raise NotACache(f"{path}: no such cache; {_REMEDY}")
+        raise NotACache(f"{path}: no such cache; {REMEDY}")
     # Sorts of more rows than fit in memory spill here; the folder is made only when that happens.
     spill = Path(tempfile.gettempdir()) / f"routecal-spill-{os.getpid()}"
     threads = min(os.cpu_count() or 1, _MAX_THREADS)
@@ -44,12 +44,16 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
     try:
         connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
         _check_schema(connection, path)
+        _check_size(connection, path)
         _add_functions(connection)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         connection.close()
         raise _explained(path, error) from error
+    except OSError as error:
+        connection.close()
+        raise NotACache(f"{path}: no such cache; {REMEDY}") from error
     except CacheError:
         connection.close()
         raise
@@ -79,12 +83,21 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         ).fetchall()
     }
     if "meta" not in found:
-        raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {_REMEDY}")
+        raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {REMEDY}")
     version = read_meta(connection).get("schema_version", "none")
     if version != SCHEMA_VERSION:
         raise SchemaMismatch(str(path), version, SCHEMA_VERSION)
     if not found >= TABLES:
-        raise NotACache(f"{path}: the tables {', '.join(sorted(TABLES - found))} are missing; {_REMEDY}")
+        raise NotACache(f"{path}: the tables {', '.join(sorted(TABLES - found))} are missing; {REMEDY}")
+
+
+def _check_size(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """DuckDB opens a file cut short as long as its catalogue is there, and fails only when it misses a block."""
+    [(n_bytes,)] = connection.execute(
+        "SELECT block_size * total_blocks FROM pragma_database_size() WHERE database_name = ?", [ALIAS]
+    ).fetchall()
+    if path.stat().st_size < n_bytes:
+        raise NotACache(f"{path}: cut short; {REMEDY}")
 
 
 def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
@@ -101,7 +114,7 @@ def _explained(path: Path, error: duckdb.Error) -> CacheError:
     message = str(error).split("\n", 1)[0]
     if "lock on file" in message:
         return CacheError(f"{path}: another process has this file open for writing; close it and try again")
-    return NotACache(f"{path}: not a readable DuckDB database ({message[:200]}); {_REMEDY}")
+    return NotACache(f"{path}: not a readable DuckDB database ({message[:200]}); {REMEDY}")
 
 
 def _quoted(path: Path) -> str:

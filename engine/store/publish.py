@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import CacheError, NotACache, SchemaMismatch
-from engine.store.atomic import remove_leftovers, replacing
+from engine.store.atomic import log_of, remove_leftovers, replacing
 from engine.store.connection import ALIAS, is_database, open_read_only, read_meta
 from engine.store.locations import default_cache_path, default_shards_directory
 from engine.store.record import RunRecord
@@ -58,6 +58,8 @@ def publish(
     try:
         with replacing(target) as temporary:
             n_samples = _assemble(temporary, paths, progress)
+            # A log that a killed writer left beside the old cache would keep DuckDB from opening the new one.
+            log_of(target).unlink(missing_ok=True)
         remove_leftovers(target.parent)
     except (duckdb.Error, OSError) as error:
         raise CacheError(f"{target}: cannot be written ({str(error).splitlines()[0]}); nothing was changed") from error
@@ -80,6 +82,8 @@ def _assemble(path: Path, shards: list[Path], progress: Progress | None) -> int:
             _insert(connection, record)
             n_samples += record.n_samples
         _insert_meta(connection, digests)
+        # Until here much is in the write-ahead log only. Closing would move it too, but keep silent about a full disk.
+        connection.execute("CHECKPOINT")
     finally:
         connection.close()
     return n_samples

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pandas as pd
 
 from engine.errors import CacheError, InvalidInput
 from engine.limited import Allowance, LimitExceeded, run_limited
+from engine.store.identity import Identity
 from engine.store.schema import COLUMN_NOTES
 
 _CHILD = Path(__file__).with_name("sql_child.py")
@@ -28,10 +32,13 @@ class Answer:
     more: bool
 
 
-def ask(path: Path, sql: str, allowance: Allowance = ALLOWANCE) -> Answer:
+def ask(path: Path, sql: str, allowance: Allowance = ALLOWANCE, *, of: Identity | None = None) -> Answer:
     """Run one SELECT over a cache file in a child process.
 
-    Raises `InvalidInput` for a query that is refused or wrong, `LimitExceeded` for one that takes too much.
+    of : identity of the file that is meant. A cache published since then does not answer in its place.
+
+    Raises `InvalidInput` for a query that is refused or wrong, `LimitExceeded` for one that takes too much, and
+    `CacheError` if the file is not, or does not stay, the one that is meant.
     """
     if not sql.strip():
         raise InvalidInput("query", "a SELECT", "nothing")
@@ -42,7 +49,8 @@ def ask(path: Path, sql: str, allowance: Allowance = ALLOWANCE) -> Answer:
         file = path.open("rb")
     except OSError as error:
         raise CacheError("the cache file is gone; reload the page") from error
-    with file, run_limited(_CHILD, request, file, allowance) as output:
+    meant = Identity.of(file) if of is None else of
+    with file, _whole(file, path, meant), run_limited(_CHILD, request, file, allowance) as output:
         try:
             told = json.load(output)
             head, rows = told["head"], told["rows"]
@@ -51,6 +59,19 @@ def ask(path: Path, sql: str, allowance: Allowance = ALLOWANCE) -> Answer:
             return Answer(frame, tuple(str(kind)[:200] for kind in head["types"]), bool(head["more"]))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise LimitExceeded("the answer could not be read") from error
+
+
+@contextmanager
+def _whole(file: IO[bytes], path: Path, meant: Identity) -> Iterator[None]:
+    """The child opens the file by its name, so the name must mean this file from beginning to end."""
+
+    def check() -> None:
+        if Identity.of(file) != meant or not meant.is_at(path):
+            raise CacheError("the cache was replaced in the meantime; reload the page and ask again")
+
+    check()
+    yield
+    check()
 
 
 def schema() -> pd.DataFrame:

@@ -232,7 +232,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):
     from app.selection import Protocol, Selection, Slice
     from app.view import View
 
-    opened = current_cache(cache)
+    opened = current_cache(cache).cache
     selection = Selection(opened.fingerprint, "full-s0", None, "r_agg", Slice(), Protocol())
     view, settings, done = View(opened, runs(opened), selection), Settings(4, 5, 1e-4, 2), {}
 

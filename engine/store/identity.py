@@ -1,0 +1,42 @@
+"""Which file it is that one has open, and whether anybody wrote to it since."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_HEAD = 3 * 4096
+"""Bytes of DuckDB's three headers: a number that only this database has, and one that every checkpoint changes."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Equal for two looks at one unchanged file. Clocks may jump and be set back: time is only one part of it."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    head: str
+
+    @classmethod
+    def of(cls, file: IO[bytes]) -> Identity:
+        """Of an open file, wherever its name points by now."""
+        status = os.fstat(file.fileno())
+        head = hashlib.sha256(os.pread(file.fileno(), _HEAD, 0)).hexdigest()[:16]
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, head)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the file of this name is this one.
+
+        Nothing is opened: closing a file would take away the lock by which DuckDB keeps writers out of it.
+        """
+        try:
+            status = path.stat()
+        except OSError:
+            return False
+        found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return found == (self.device, self.inode, self.size, self.modified)
