@@ -13,6 +13,7 @@ from duckdb.func import PythonUDFType
 
 from engine.errors import CacheError, NotACache, SchemaMismatch
 from engine.features import FEATURES
+from engine.store.identity import HEADERS
 from engine.store.schema import SCHEMA_VERSION, TABLES
 from engine.store.vectors import matrix_from_lists, stand_in_run
 
@@ -96,7 +97,7 @@ def _check_size(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     [(n_bytes,)] = connection.execute(
         "SELECT block_size * total_blocks FROM pragma_database_size() WHERE database_name = ?", [ALIAS]
     ).fetchall()
-    if path.stat().st_size < n_bytes:
+    if path.stat().st_size < HEADERS + n_bytes:
         raise NotACache(f"{path}: cut short; {REMEDY}")
 
 

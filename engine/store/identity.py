@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-_HEAD = 3 * 4096
+HEADERS = 3 * 4096
 """Bytes of DuckDB's three headers: a number that only this database has, and one that every checkpoint changes."""
 
 
@@ -26,7 +26,7 @@ class Identity:
     def of(cls, file: IO[bytes]) -> Identity:
         """Of an open file, wherever its name points by now."""
         status = os.fstat(file.fileno())
-        head = hashlib.sha256(os.pread(file.fileno(), _HEAD, 0)).hexdigest()[:16]
+        head = hashlib.sha256(os.pread(file.fileno(), HEADERS, 0)).hexdigest()[:16]
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, head)
 
     def is_at(self, path: Path) -> bool:

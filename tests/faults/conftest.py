@@ -1,0 +1,38 @@
+"""One dashboard that is disturbed and one that is left in peace, for all tests of faults."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.scene import Scene, make_scene, write_caches
+from tests.viewers import serve
+
+N_RUNS = 4
+
+
+def bound_by_permissions() -> tuple[str, ...]:
+    """A command under which even root may not read or write what the mode of a file forbids; empty without one."""
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        return ()
+    without = "-dac_override,-dac_read_search"
+    command = ("setpriv", f"--inh-caps={without}", f"--bounding-set={without}")
+    return command if subprocess.run([*command, "true"], capture_output=True).returncode == 0 else ()
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("faults")
+    write_caches(folder, N_RUNS)
+    (folder / "live").mkdir()
+    shutil.copyfile(folder / "peace" / "old.duckdb", folder / "live" / "cache.duckdb")
+    with (
+        serve(folder / "live" / "cache.duckdb", folder / "served.log", around=bound_by_permissions()) as served,
+        serve(folder / "peace" / "old.duckdb", folder / "peace.log") as peace,
+    ):
+        yield asyncio.run(make_scene(folder, served, peace))

@@ -1,0 +1,240 @@
+"""A dashboard served for real, and viewers without a browser: they speak its protocol over a web socket.
+
+The server does all the work that a browser would cause, and what it sends is read element by element.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import html
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlencode
+
+import numpy as np
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.asyncio.client import ClientConnection, connect
+
+from engine.features import FEATURES
+from engine.mechanism import depth_profile, relate_to_error
+from engine.reliability import calibration_summary
+from engine.store import RunRecord, open_cache, write_shard
+from engine.sweep import diagnose, single_models
+from engine.verdict import judge
+from engine.verdict_browse import mechanism_sentence, reliability_sentence
+from engine.verdict_sweep import judge_cache, judge_stability
+
+ROOT = Path(__file__).resolve().parents[1]
+FEATURE = FEATURES["r_agg"].label
+RUN = "run-s0"
+
+
+def write_version(shards: Path, version: int, n_samples: int, n_runs: int = 6) -> None:
+    """Runs whose numbers depend on the version, under the same names."""
+    for seed in range(n_runs):
+        rng = np.random.default_rng(100 * version + seed)
+        confidence = rng.beta(4, 1.2, n_samples)
+        record = RunRecord(
+            run_id=f"run-s{seed}", suite="load", backbone="toy", dataset="dice", variant="full_ar", seed=seed,
+            confidence=confidence, correct=rng.random(n_samples) < confidence, entropies=rng.random((n_samples, 8)),
+        )  # fmt: skip
+        write_shard(record, shards)
+
+
+def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
+    """Fingerprint, and the verdict of every page on the first run (or on the whole cache); all carry its numbers."""
+    with open_cache(cache) as opened:
+        run = opened.load(RUN)
+        names = opened.layers(RUN)["name"].tolist()
+        counted = single_models(diagnose(opened))
+        rho = run.entropies.mean(axis=1)
+        test = judge(run.confidence, run.correct, rho, feature=FEATURE).sentence
+        sentences = {
+            "overview": judge_cache(counted, feature=FEATURE).sentence,
+            "reliability": reliability_sentence(calibration_summary(run.confidence, run.correct)),
+            "mechanism": mechanism_sentence(
+                depth_profile(run.entropies, run.correct, names=names),
+                relate_to_error(run.confidence, run.correct, rho),
+                FEATURE,
+            ),
+            "sweep": judge_stability(counted, feature=FEATURE).sentence,
+        }
+        return opened.fingerprint, sentences | dict.fromkeys(("gap", "null", "controls"), test)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A dashboard at work."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def stream(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/_stcore/stream"
+
+
+@contextmanager
+def serve(cache: Path, log: Path, *, around: tuple[str, ...] = (), **environment: str) -> Iterator[Served]:
+    """A dashboard over a cache, ended afterwards; its log goes to a file.
+
+    around : a command that the server's own is handed to, such as one that changes what it may write to.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [*around, sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--server.address", "127.0.0.1"],
+            cwd=ROOT,
+            env=os.environ | {"ROUTECAL_CACHE": str(cache)} | environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_until_healthy(port, process)
+        yield Served(port, process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the dashboard did not start"
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the dashboard did not answer in 90 s")
+
+
+@dataclass
+class Seen:
+    """What one run of the script has drawn: the last state of every place on the page."""
+
+    elements: dict[tuple[int, ...], Element] = field(default_factory=dict)
+    looks_again: dict[str, float] = field(default_factory=dict)
+    """Seconds after which a browser would run a fragment again, by fragment."""
+
+    def of(self, *kinds: str) -> list[Element]:
+        """The elements of these kinds, from the top."""
+        return [self.elements[at] for at in sorted(self.elements) if self.elements[at].WhichOneof("type") in kinds]
+
+    @property
+    def text(self) -> str:
+        """All prose on the page."""
+        bodies = (getattr(element, str(element.WhichOneof("type"))).body for element in self.of("markdown", "html"))
+        return html.unescape(" ".join(bodies))
+
+    @property
+    def alerts(self) -> list[str]:
+        return [element.alert.body for element in self.of("alert")]
+
+    @property
+    def exceptions(self) -> list[str]:
+        return [f"{element.exception.type}: {element.exception.message}" for element in self.of("exception")]
+
+    def contents(self) -> tuple[str, ...]:
+        """Digests of everything that carries numbers: prose, figures, tables, from the top."""
+        return tuple(_digest(element) for element in self.of("markdown", "html", "plotly_chart", "dataframe", "table"))
+
+
+def _digest(element: Element) -> str:
+    kind = str(element.WhichOneof("type"))
+    shown = getattr(element, kind)
+    match kind:
+        case "markdown" | "html":
+            content = re.sub(r'href="[^"]*"', "", shown.body).encode()  # where a link leads is not a number
+        case "plotly_chart":
+            content = shown.spec.encode()
+        case _:
+            content = shown.arrow_data.data
+    return f"{kind} {hashlib.sha256(content).hexdigest()[:16]}"
+
+
+class Viewer:
+    """One browser window. `async with Viewer(served) as viewer: seen = await viewer.open("gap")`."""
+
+    def __init__(self, served: Served) -> None:
+        self._address = served.stream
+        self._page = ""
+        self._query = ""
+        self._script = ""
+        self._socket: ClientConnection
+
+    async def __aenter__(self) -> Self:
+        self._socket = await connect(self._address, subprotocols=["streamlit"], max_size=None)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._socket.close()
+
+    async def open(self, page: str, query: Mapping[str, str] | None = None) -> Seen:
+        """Go to a page, or draw it again; `query` holds choices as they are shown, such as {"run": "seed 1"}."""
+        self._page, self._query = page, urlencode(query or {})
+        await self._send()
+        return await self._read(Seen())
+
+    async def wait_for(self, seen: Seen, patience: float = 20.0) -> Seen:
+        """Do what a browser does with a page that looks again by itself, until it has drawn itself anew."""
+        deadline = time.monotonic() + patience
+        while seen.looks_again:
+            assert time.monotonic() < deadline, "the page did not come back by itself"
+            fragment, seconds = next(iter(seen.looks_again.items()))
+            await asyncio.sleep(seconds)
+            await self._send(fragment)
+            seen = await self._read(seen)
+        return seen
+
+    async def _send(self, fragment: str = "") -> None:
+        request = BackMsg()
+        request.rerun_script.query_string = self._query
+        if fragment:
+            request.rerun_script.fragment_id = fragment
+            request.rerun_script.page_script_hash = self._script
+        else:
+            request.rerun_script.page_name = self._page
+        await self._socket.send(request.SerializeToString())
+
+    async def _read(self, seen: Seen) -> Seen:
+        """Add what the script draws to what was there, until it is done; one that begins anew starts with nothing."""
+        while True:
+            message = ForwardMsg.FromString(await asyncio.wait_for(self._socket.recv(), timeout=90))
+            match message.WhichOneof("type"):
+                case "script_finished":
+                    if message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                        return seen
+                    seen = Seen()
+                case "navigation":
+                    self._script = message.navigation.page_script_hash
+                case "auto_rerun":
+                    seen.looks_again[message.auto_rerun.fragment_id] = message.auto_rerun.interval
+                case "delta":
+                    place = tuple(message.metadata.delta_path)
+                    if message.delta.WhichOneof("type") == "new_element":
+                        seen.elements[place] = message.delta.new_element
+                    elif message.delta.WhichOneof("type") == "add_block":
+                        seen.elements.pop(place, None)
