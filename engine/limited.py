@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,7 @@ from engine.limited_child import REFUSED
 
 _CHILD = Path(__file__).with_name("limited_child.py")
 _AT_ONCE = 2
+_NO_ROOM = "the server has no room left for this; try again later"
 _slots = threading.BoundedSemaphore(_AT_ONCE)
 
 
@@ -54,7 +56,7 @@ def run_limited(script: Path, request: Mapping[str, Any], file: IO[bytes], allow
     try:
         # Half the time at least, however long the wait for a turn was.
         seconds = max(deadline - time.monotonic(), allowance.wall_seconds / 2)
-        output = tempfile.TemporaryFile()  # noqa: SIM115  (the caller reads it)
+        output = _scratch_file()
         try:
             status = _run(script, request, file.fileno(), output, allowance, seconds)
             output.seek(0)
@@ -110,15 +112,28 @@ def _how_it_ended(status: int, allowance: Allowance) -> str:
     if -status in (signal.SIGXCPU, signal.SIGKILL):
         return f"stopped after {allowance.cpu_seconds} seconds of computing"
     return (
-        "broke off: it needed more memory than is allowed here, or the file is damaged in a way that stops the reader"
+        "broke off: it needed more memory than is allowed here or more room than the server has left, or the file is "
+        "damaged in a way that stops the reader"
     )
 
 
 def as_file(content: bytes) -> IO[bytes]:
     """Bytes as a nameless file on disk, for `run_limited`."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
-    file.write(content)
-    file.flush()
+    file = _scratch_file()
+    try:
+        file.write(content)
+        file.flush()
+    except OSError as error:
+        with suppress(OSError):  # closing tries to write the rest once more
+            file.close()
+        raise LimitExceeded(_NO_ROOM) from error
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     file.seek(0)
     return file
+
+
+def _scratch_file() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise LimitExceeded(_NO_ROOM) from error

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, cast
 from uuid import uuid4
 
 import streamlit as st
+from streamlit import runtime
 
 from app.loaders.memo import Memo
 from app.wording import plain
@@ -29,7 +30,7 @@ _GLANCE = 0.25
 
 
 class GivenUp(Exception):
-    """Raised inside a job, at its next report of progress, when it was stopped or nobody waits for it any more."""
+    """Raised inside a job, at its next report of progress: it was stopped, nobody waits for it, or the server ends."""
 
 
 class Job(Generic[Result]):
@@ -49,7 +50,7 @@ class Job(Generic[Result]):
         return self._compute(self._report)
 
     def _report(self, fraction: float, text: str) -> None:
-        if self._stopped or not self._is_watched():
+        if self._stopped or not self._is_watched() or _server_stops():
             raise GivenUp(text)
         self.fraction, self.text = min(max(fraction, 0.0), 1.0), text
 
@@ -67,6 +68,12 @@ class Job(Generic[Result]):
         with self._guard:
             self._seen.pop(viewer, None)
         self._stopped = not self._is_watched()
+
+
+def _server_stops() -> bool:
+    """Python waits for the threads of a pool before it ends, so they must not work on when the server is told to."""
+    stopping = (runtime.RuntimeState.STOPPING, runtime.RuntimeState.STOPPED)
+    return runtime.exists() and runtime.get_instance().state in stopping
 
 
 class Jobs:

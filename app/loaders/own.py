@@ -88,10 +88,15 @@ def _read(identity: Hashable, _content: bytes | Path, _name: str) -> Table:  # n
     return read_isolated(_content.open("rb") if isinstance(_content, Path) else _content, _name)
 
 
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes when somebody writes to a file or puts another in its place; clocks may be set back."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def read_upload(identity: str, content: bytes | Path, name: str) -> Table:
     """The table in a file, read by a limited process; `identity` tells one file from the next."""
     try:
-        changed = content.stat().st_mtime_ns if isinstance(content, Path) else 0
-        return _read((identity, changed), content, name)
+        return _read((identity, _state(content) if isinstance(content, Path) else 0), content, name)
     except OSError as error:
         raise CacheError(f"{name} cannot be opened any more") from error

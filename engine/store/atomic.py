@@ -41,7 +41,7 @@ def log_of(database: Path) -> Path:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove temporary files of writers that were killed: dead processes of this host, or anybody's after a day."""
+    """Remove temporary files of writers that were killed: of dead processes here, of any elsewhere after a day."""
     for path in directory.glob(".*.tmp*"):
         parts = _TEMPORARY.fullmatch(path.name)
         if parts and is_abandoned(path, parts["host"], int(parts["process"])):
@@ -49,13 +49,14 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def is_abandoned(path: Path, host: str, process: int) -> bool:
-    """Whether nobody works on a temporary path any more: its process on this host is dead, or it is a day old."""
-    return _is_dead(host, process) or _is_old(path)
+    """Whether nobody works on a temporary path any more: its process is dead or, on another host, it is a day old.
+
+    Here a clock that jumps must not take a live process's work away, so its age does not count.
+    """
+    return _is_dead(process) if host == HOST else _is_old(path)
 
 
-def _is_dead(host: str, process: int) -> bool:
-    if host != HOST:
-        return False
+def _is_dead(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

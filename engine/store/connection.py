@@ -38,10 +38,8 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
     """
     if not path.is_file():
         raise NotACache(f"{path}: no such cache; {REMEDY}")
-    # Sorts of more rows than fit in memory spill here; the folder is made only when that happens.
-    spill = Path(tempfile.gettempdir()) / f"routecal-spill-{os.getpid()}"
     threads = min(os.cpu_count() or 1, _MAX_THREADS)
-    connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": str(spill), "threads": threads})
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": _spill_folder(), "threads": threads})
     try:
         connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
         _check_schema(connection, path)
@@ -59,6 +57,14 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise
     return connection
+
+
+def _spill_folder() -> str:
+    """Where sorts of more rows than fit in memory go, made only when that happens; nowhere if the disk is full."""
+    try:
+        return str(Path(tempfile.gettempdir()) / f"routecal-spill-{os.getpid()}")
+    except OSError:
+        return ""
 
 
 def is_database(path: Path) -> bool:

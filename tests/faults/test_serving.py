@@ -1,0 +1,127 @@
+"""A dashboard that may write nowhere but in a scratch folder, has no room even there, or is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.registry import PAGES
+from engine.store import publish
+from tests.faults.mounting import in_private_mounts
+from tests.faults.scene import BROWSED, Scene
+from tests.viewers import ROOT, Served, Viewer, serve, write_version
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+
+def visit(served: Served, scene: Scene) -> None:
+    """Every page; those that are drawn in one go show the old cache wholly."""
+
+    async def walk() -> None:
+        async with Viewer(served) as viewer:
+            for page in PAGES:
+                seen = await viewer.open(page.name)
+                assert not seen.exceptions, (page.name, seen.exceptions)
+                assert not seen.alerts, (page.name, seen.alerts)
+                if page.name in BROWSED:
+                    assert await scene.told(seen, page.name) == "old"
+
+    asyncio.run(walk())
+
+
+def test_it_writes_nowhere_but_in_its_scratch_folder(scene: Scene, tmp_path: Path):
+    """Project and cache folder are mounted read-only, as compose.yaml has it."""
+    scratch, caches = tmp_path / "scratch", tmp_path / "caches"
+    for folder in (scratch, caches):
+        folder.mkdir()
+    shutil.copyfile(scene.finished("old"), caches / "cache.duckdb")
+    lock = " && ".join(
+        f'mount --bind "{folder}" "{folder}" && mount -o remount,ro,bind "{folder}"' for folder in (ROOT, caches)
+    )
+    refuses = f'! touch "{ROOT}/x" "{caches}/x" 2>/dev/null'
+    around = in_private_mounts(f"{lock} && {refuses}")
+    environment = {"TMPDIR": str(scratch), "HOME": str(caches), "PYTHONDONTWRITEBYTECODE": "1"}
+    with serve(caches / "cache.duckdb", tmp_path / "log", around=around, **environment) as served:
+        visit(served, scene)
+    assert "Read-only file system" not in (tmp_path / "log").read_text()
+    assert not list(scratch.iterdir()), "it left something behind"
+
+
+FULL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import numpy as np
+from engine.errors import RouteCalError
+from engine.importing.isolated import read_isolated
+from engine.store import RunRecord
+from engine.store.scratch import publish_own
+from engine.store.sql import ask
+names = dict.fromkeys(("run_id", "suite", "backbone", "dataset", "variant"), "a")
+record = RunRecord(**names, confidence=np.random.default_rng(0).random(50_000), correct=np.ones(50_000))
+for work in (
+    lambda: ask(Path(sys.argv[2]), "SELECT * FROM samples"),
+    lambda: read_isolated(b"confidence,correct\\n" + b"0.5,1\\n" * 50_000, "mine.csv"),
+    lambda: publish_own(record),
+):
+    try:
+        print("done", work())
+    except RouteCalError as error:
+        print(error)
+"""
+
+
+def test_pages_need_no_room_in_the_scratch_folder_and_the_rest_says_that_there_is_none(scene: Scene, tmp_path: Path):
+    """All pages with a full scratch folder; a question, a file and one's own data are refused with a reason."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    mount = f'mount -t tmpfs -o size=16k none "{scratch}"'
+    around = in_private_mounts(mount)
+    shutil.copyfile(scene.finished("old"), tmp_path / "cache.duckdb")
+    with serve(tmp_path / "cache.duckdb", tmp_path / "log", around=around, TMPDIR=str(scratch)) as served:
+        visit(served, scene)
+    done = subprocess.run(
+        [*around, sys.executable, "-c", FULL, str(ROOT), str(scene.finished("old"))],
+        env=os.environ | {"TMPDIR": str(scratch)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    question, file, own = done.stdout.splitlines()
+    assert "more room than the server has left" in question
+    assert "no room left" in file
+    assert "No space left" in own
+
+
+def test_it_stops_when_told_to_in_the_middle_of_work(tmp_path: Path):
+    """SIGTERM while a viewer watches a long job: an orderly end within compose's grace, nothing left behind."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    write_version(tmp_path / "shards", 0, 3000, 1)
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+
+    async def stop(served: Served) -> float:
+        async with Viewer(served) as viewer:
+            seen = await viewer.open("probes", {"epochs": "800", "width": "64", "inits": "10"})
+            assert seen.looks_again, "nothing is computed in the background"
+            children = psutil.Process(served.process.pid).children(recursive=True)
+            start = time.monotonic()
+            served.process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(served.process.wait, 60) in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+            took = time.monotonic() - start
+            assert not [child for child in children if child.is_running()]
+            return took
+
+    with serve(tmp_path / "cache.duckdb", tmp_path / "log", TMPDIR=str(scratch)) as served:
+        assert asyncio.run(stop(served)) < 10
+    assert not list(scratch.iterdir())
+    assert "Traceback" not in (tmp_path / "log").read_text()
