@@ -203,11 +203,15 @@ class Viewer:
         deadline = time.monotonic() + patience
         while seen.looks_again:
             assert time.monotonic() < deadline, "the page did not come back by itself"
-            fragment, seconds = next(iter(seen.looks_again.items()))
-            await asyncio.sleep(seconds)
-            await self._send(fragment)
-            seen = await self._read(seen)
+            seen = await self.look_again(seen)
         return seen
+
+    async def look_again(self, seen: Seen) -> Seen:
+        """Do it once."""
+        fragment, seconds = next(iter(seen.looks_again.items()))
+        await asyncio.sleep(seconds)
+        await self._send(fragment)
+        return await self._read(seen)
 
     async def _send(self, fragment: str = "") -> None:
         request = BackMsg()

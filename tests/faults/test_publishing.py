@@ -16,9 +16,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from app.loaders.own import _state
 from engine.errors import CacheError
 from engine.store import open_cache, publish
 from engine.store.atomic import HOST, log_of, remove_leftovers
+from engine.store.sql import ask
 from tests.faults.mounting import in_private_mounts
 from tests.faults.scene import Audience, Scene
 from tests.viewers import ROOT, serve
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.xdist_group("faults")
 PUBLISH = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
+from app.loaders.own import _state
 from engine.errors import CacheError
 from engine.store import publish
 print("ready", flush=True)
@@ -234,6 +237,27 @@ def test_a_clock_that_jumps_a_day_does_not_take_a_builders_work_away(tmp_path: P
         sleeper.wait()
     remove_leftovers(tmp_path)
     assert not working.exists()
+
+
+def test_a_local_file_written_anew_within_a_tick_is_read_anew(tmp_path: Path):
+    path = tmp_path / "mine.csv"
+    path.write_text("a,b\n1,2\n")
+    before, status = _state(path), path.stat()
+    path.write_text("a,b\n3,4\n")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_mtime_ns == status.st_mtime_ns
+    assert _state(path) != before
+
+
+def test_a_question_is_answered_by_the_cache_on_the_page_or_not_at_all(scene: Scene, tmp_path: Path):
+    target, question = tmp_path / "cache.duckdb", "SELECT value FROM meta WHERE key = 'fingerprint'"
+    shutil.copyfile(scene.finished("old"), target)
+    with open_cache(target) as shown:
+        assert ask(target, question, of=shown.identity).frame.iloc[0, 0] == shown.fingerprint
+        shutil.copyfile(scene.finished("new"), tmp_path / "beside")
+        os.replace(tmp_path / "beside", target)
+        with pytest.raises(CacheError, match="replaced in the meantime"):
+            ask(target, question, of=shown.identity)
 
 
 def test_two_dashboards_and_one_builder_share_a_folder(scene: Scene):

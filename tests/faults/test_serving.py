@@ -106,13 +106,15 @@ def test_it_stops_when_told_to_in_the_middle_of_work(tmp_path: Path):
     """SIGTERM while a viewer watches a long job: an orderly end within compose's grace, nothing left behind."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    write_version(tmp_path / "shards", 0, 3000, 1)
+    write_version(tmp_path / "shards", 0, 20_000, 1)
     publish(tmp_path / "shards", tmp_path / "cache.duckdb")
 
     async def stop(served: Served) -> float:
         async with Viewer(served) as viewer:
             seen = await viewer.open("probes", {"epochs": "800", "width": "64", "inits": "10"})
-            assert seen.looks_again, "nothing is computed in the background"
+            while not any("epoch" in element.progress.text for element in seen.of("progress")):
+                assert seen.looks_again, "nothing is computed in the background"
+                seen = await viewer.look_again(seen)
             children = psutil.Process(served.process.pid).children(recursive=True)
             start = time.monotonic()
             served.process.send_signal(signal.SIGTERM)
