@@ -16,7 +16,8 @@ from tests.viewers import Seen, Served, Viewer, expected_verdicts, write_version
 
 N_VIEWERS = 10
 WAITING = "waiting"
-# Four pages work in the background, so they are drawn in more than one step; one shows the paper more than the cache.
+CALM = "cannot be read at the moment"
+# Those left out work for long in the background, or show the paper more than the cache.
 BROWSED = [page.name for page in PAGES if page.name not in ("bandwidth", "features", "calibrators", "probes", "paper")]
 
 
@@ -51,7 +52,7 @@ class Scene:
         key = (which, page)
         if key not in self._contents:
             async with Viewer(self.peace) as viewer:
-                seen = await viewer.open(page, {"cache": f"{which}.duckdb"})
+                seen = await viewer.wait_for(await viewer.open(page, {"cache": f"{which}.duckdb"}))
             assert not seen.exceptions
             assert not seen.alerts
             assert self.fingerprints[which] in seen.text
@@ -67,7 +68,7 @@ class Scene:
             expected = await self.contents(which, page)
             if found == expected:
                 return which
-            calm = [alert for alert in seen.alerts if "cannot be read at the moment" in alert]
+            calm = [alert for alert in seen.alerts if CALM in alert]
             if calm and set(found[:-1]) <= set(expected):  # what was drawn before it, then the line that says it waits
                 assert str(self.folder) not in calm[0]
                 assert seen.looks_again, "it does not come back by itself"
@@ -110,6 +111,11 @@ class Audience:
         """Everybody goes on to the next page; what they are told there."""
         self._step += 1
         pages = [BROWSED[(number + self._step) % len(BROWSED)] for number in range(N_VIEWERS)]
-        opening = (viewer.open(page) for viewer, page in zip(self._viewers, pages, strict=True))
-        found = await asyncio.gather(*opening)
+        found = await asyncio.gather(*map(_settled, self._viewers, pages))
         return {await self._scene.told(seen, page) for seen, page in zip(found, pages, strict=True)}
+
+
+async def _settled(viewer: Viewer, page: str) -> Seen:
+    """A page when its work in the background is done; one that has nothing to show stays as it is."""
+    seen = await viewer.open(page)
+    return seen if CALM in " ".join(seen.alerts) else await viewer.wait_for(seen)

@@ -23,39 +23,6 @@ from tests.viewers import ROOT, Served, Viewer, serve, write_version
 pytestmark = pytest.mark.xdist_group("faults")
 
 
-def visit(served: Served, scene: Scene) -> None:
-    """Every page; those that are drawn in one go show the old cache wholly."""
-
-    async def walk() -> None:
-        async with Viewer(served) as viewer:
-            for page in PAGES:
-                seen = await viewer.open(page.name)
-                assert not seen.exceptions, (page.name, seen.exceptions)
-                assert not seen.alerts, (page.name, seen.alerts)
-                if page.name in BROWSED:
-                    assert await scene.told(seen, page.name) == "old"
-
-    asyncio.run(walk())
-
-
-def test_it_writes_nowhere_but_in_its_scratch_folder(scene: Scene, tmp_path: Path):
-    """Project and cache folder are mounted read-only, as compose.yaml has it."""
-    scratch, caches = tmp_path / "scratch", tmp_path / "caches"
-    for folder in (scratch, caches):
-        folder.mkdir()
-    shutil.copyfile(scene.finished("old"), caches / "cache.duckdb")
-    lock = " && ".join(
-        f'mount --bind "{folder}" "{folder}" && mount -o remount,ro,bind "{folder}"' for folder in (ROOT, caches)
-    )
-    refuses = f'! touch "{ROOT}/x" "{caches}/x" 2>/dev/null'
-    around = in_private_mounts(f"{lock} && {refuses}")
-    environment = {"TMPDIR": str(scratch), "HOME": str(caches), "PYTHONDONTWRITEBYTECODE": "1"}
-    with serve(caches / "cache.duckdb", tmp_path / "log", around=around, **environment) as served:
-        visit(served, scene)
-    assert "Read-only file system" not in (tmp_path / "log").read_text()
-    assert not list(scratch.iterdir()), "it left something behind"
-
-
 FULL = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -80,18 +47,26 @@ for work in (
 """
 
 
-def test_pages_need_no_room_in_the_scratch_folder_and_the_rest_says_that_there_is_none(scene: Scene, tmp_path: Path):
-    """All pages with a full scratch folder; a question, a file and one's own data are refused with a reason."""
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    mount = f'mount -t tmpfs -o size=16k none "{scratch}"'
-    around = in_private_mounts(mount)
-    shutil.copyfile(scene.finished("old"), tmp_path / "cache.duckdb")
-    with serve(tmp_path / "cache.duckdb", tmp_path / "log", around=around, TMPDIR=str(scratch)) as served:
-        visit(served, scene)
+def test_pages_write_nowhere_and_what_needs_room_says_that_there_is_none(scene: Scene, tmp_path: Path):
+    """Project and caches are mounted read-only as in compose.yaml, and the scratch folder is full.
+
+    Every page is drawn all the same; a question, a file and one's own data are refused with a reason.
+    """
+    scratch, caches = tmp_path / "scratch", tmp_path / "caches"
+    for folder in (scratch, caches):
+        folder.mkdir()
+    shutil.copyfile(scene.finished("old"), caches / "cache.duckdb")
+    mounts = [f'mount -t tmpfs -o size=16k none "{scratch}"']
+    mounts += [f'mount --bind "{path}" "{path}" && mount -o remount,ro,bind "{path}"' for path in (ROOT, caches)]
+    mounts += [f'! touch "{path}/x" 2>/dev/null' for path in (ROOT, caches)]
+    around = in_private_mounts(" && ".join(mounts))
+    environment = {"TMPDIR": str(scratch), "HOME": str(caches), "PYTHONDONTWRITEBYTECODE": "1"}
+    with serve(caches / "cache.duckdb", tmp_path / "log", around=around, **environment) as served:
+        asyncio.run(_visit(served, scene))
+    assert "Read-only file system" not in (tmp_path / "log").read_text()
     done = subprocess.run(
-        [*around, sys.executable, "-c", FULL, str(ROOT), str(scene.finished("old"))],
-        env=os.environ | {"TMPDIR": str(scratch)},
+        [*around, sys.executable, "-c", FULL, str(ROOT), str(caches / "cache.duckdb")],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=True,
@@ -100,6 +75,17 @@ def test_pages_need_no_room_in_the_scratch_folder_and_the_rest_says_that_there_i
     assert "more room than the server has left" in question
     assert "no room left" in file
     assert "No space left" in own
+
+
+async def _visit(served: Served, scene: Scene) -> None:
+    """Every page; those that audiences browse show the old cache wholly."""
+    async with Viewer(served) as viewer:
+        for page in PAGES:
+            seen = await viewer.open(page.name)
+            assert not seen.exceptions, (page.name, seen.exceptions)
+            assert not seen.alerts, (page.name, seen.alerts)
+            if page.name in BROWSED:
+                assert await scene.told(await viewer.wait_for(seen), page.name) == "old"
 
 
 def test_it_stops_when_told_to_in_the_middle_of_work(tmp_path: Path):
