@@ -147,7 +147,7 @@ def test_best_and_second_best_are_marked(cache_path: Path, expected, monkeypatch
 
 def test_reliability_of_the_chosen_method(cache_path: Path, expected, monkeypatch):
     app = open_app(
-        cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0", method="Isotonic regression"
+        cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0", calibrator="Isotonic regression"
     )
     for method in ("none", "isotonic"):
         value = ece(expected[0].confidence[method], expected[0].correct[method])
