@@ -23,7 +23,9 @@ from engine.calibrators import CALIBRATORS
 def before_and_after(page: Page, result: BenchmarkResult) -> None:
     """Reliability of the chosen method beside no calibration, on the evaluated half."""
     methods = [name for name in result.fitted if name != REFERENCE]
-    chosen = st.selectbox("Method", methods, format_func=tables.full_name, key="calibrator", bind="query-params", width=360)
+    chosen = st.selectbox(
+        "Method", methods, format_func=tables.full_name, key="calibrator", bind="query-params", width=360
+    )
     for column, (key, method) in zip(st.columns(2), (("before", REFERENCE), ("after", chosen)), strict=True):
         with column:
             shown = results.diagram(result, method)
