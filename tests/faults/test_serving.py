@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from app.loaders.jobs import PATIENCE
 from app.registry import PAGES
 from engine.store import publish
 from tests.faults.mounting import in_private_mounts
@@ -89,7 +90,7 @@ async def _visit(served: Served, scene: Scene) -> None:
 
 
 def test_it_stops_when_told_to_in_the_middle_of_work(tmp_path: Path):
-    """SIGTERM while a viewer watches a long job: an orderly end within compose's grace, nothing left behind."""
+    """SIGTERM while a viewer watches a long job: an orderly end that does not wait for it, nothing left behind."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     write_version(tmp_path / "shards", 0, 20_000, 1)
@@ -110,6 +111,6 @@ def test_it_stops_when_told_to_in_the_middle_of_work(tmp_path: Path):
             return took
 
     with serve(tmp_path / "cache.duckdb", tmp_path / "log", TMPDIR=str(scratch)) as served:
-        assert asyncio.run(stop(served)) < 10
+        assert asyncio.run(stop(served)) < PATIENCE / 2
     assert not list(scratch.iterdir())
     assert "Traceback" not in (tmp_path / "log").read_text()
