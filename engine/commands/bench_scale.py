@@ -17,19 +17,24 @@ from engine.bench.scale_work import OPERATIONS
 def run_scale(out: Path, largest: int | None) -> int:
     """Measure every grid; leave `figures.json` and a plot of each grid of more than one size in a folder."""
     out.mkdir(parents=True, exist_ok=True)
-    cells = []
+    cells: list[Cell] = []
     print(f"{'operation':<24}{'size':>36}{'seconds':>12}{'peak MB':>10}{'libraries':>11}")
-    for cell in measure_grids(GRIDS, largest=largest):
-        cells.append(cell)
-        print(_line(cell), flush=True)
+    for grid in GRIDS:
+        for cell in measure_grids([grid], largest=largest):
+            cells.append(cell)
+            print(_line(cell), flush=True)
+        _write(out, cells)  # after each grid, so that a run that is cut short leaves the grids before
+    _print_growth(cells)
+    print(f"figures and plots written to {out}", file=sys.stderr)
+    return 0
+
+
+def _write(out: Path, cells: list[Cell]) -> None:
     figures = {"python": platform.python_version(), "cores": os.cpu_count(), "cells": [asdict(cell) for cell in cells]}
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     for grid in GRIDS:
         if len({cell.x for cell in cells if cell.grid == grid.name}) > 1:
             (out / f"{grid.name}.svg").write_text(scale_svg(grid, cells))
-    _print_growth(cells)
-    print(f"figures and plots written to {out}", file=sys.stderr)
-    return 0
 
 
 def _line(cell: Cell) -> str:

@@ -32,7 +32,7 @@ from engine.store import Cache, open_cache, publish  # noqa: E402
 from tests.browser.latency import PAGE_PAINTED, serve  # noqa: E402
 
 SIGN, FIGURE, SWITCH, MEMORY = 2.0, 10.0, 1.5, 3000.0  # seconds, seconds, seconds, megabytes
-PATIENCE = 90.0
+PATIENCE = 60.0
 ROUNDS = 2
 # Pages on the whole cache share what they compute; another feature keeps the Sweep's first visit cold.
 FEATURES = {"sweep": "r_std"}
@@ -112,7 +112,7 @@ def open_cold(browser: Browser, address: str) -> dict[str, float]:
         page.wait_for_timeout(250)
         seen = page.evaluate("window.seen")
         # At rest without a figure: this page has none to show (or waits for a button).
-        if "rest" in seen and ("figure" in seen or page.evaluate("performance.now()") > seen["rest"] + 3000):
+        if "rest" in seen and ("figure" in seen or page.evaluate("performance.now()") > seen["rest"] + 8000):
             break
     page.close()
     return {name: milliseconds / 1000 for name, milliseconds in seen.items()}
