@@ -40,7 +40,7 @@ def _profile(run: RunData) -> FloatArray:
             "this feature",
             "choose a feature made of confidence, logits or an extra column",
         )
-    return run.entropies
+    return validation.matrix("entropies", run.entropies)
 
 
 def layer_mean(profile: FloatArray) -> FloatArray:
@@ -114,7 +114,7 @@ FEATURES: dict[str, Feature] = {
         Feature("concentration", "routing concentration", "1 - mean_l H_l", "profile",
                 lambda run: 1 - layer_mean(_profile(run))),
         Feature("r_agg_x_conf", "routing entropy times confidence", "mean_l H_l * c", "profile",
-                lambda run: layer_mean(_profile(run)) * run.confidence),
+                lambda run: layer_mean(_profile(run)) * validation.confidence(run.confidence)),
         Feature("pred_entropy", "predictive entropy", "-sum_k p_k log p_k / log K", "logits", predictive_entropy),
         Feature("confidence", "confidence itself", "c", "confidence", lambda run: run.confidence),
     )

@@ -56,6 +56,8 @@ def calibration_size_sensitivity(
     halves = halve(run, feature, seed)
     names = _available(names, halves)
     n_calibration = halves.calibration.n_samples
+    if not isinstance(sizes, (tuple, list, range)):
+        raise InvalidInput("sizes", "a list of numbers of samples", validation.shown(sizes))
     usable = [size for size in sizes if validation.whole("sizes", size, 2) <= n_calibration]
     if not usable:
         raise InvalidInput("sizes", f"a size of at most {n_calibration}, the calibration half", repr(list(sizes)))

@@ -22,7 +22,7 @@ from engine import (
     reliability,
     splitting,
 )
-from engine.benchmark import MatchedLab, run_benchmark, split_variance
+from engine.benchmark import MatchedLab, calibration_size_sensitivity, run_benchmark, split_variance
 from engine.calibrators import CALIBRATORS
 from engine.controls import false_alarm_rate, power_curve
 from engine.errors import InvalidInput, MissingData, UnknownName
@@ -128,7 +128,10 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(call, argument: str):
         (lambda: run(logits=LOGITS.astype(complex)), "logits"),
         (lambda: run(extra={"score": R[:, None]}), "extra['score']"),
         (lambda: features.feature(run(extra={"score": R * np.nan}), "score"), "extra['score']"),
-        (lambda: features.feature(run(entropies=np.full((60, 2), np.nan)), "r_agg"), "feature['r_agg']"),
+        (lambda: features.feature(run(entropies=np.full((60, 2), np.nan)), "r_agg"), "entropies"),
+        (lambda: features.feature(run(entropies=np.full((60, 2), np.inf)), "r_std"), "entropies"),
+        (lambda: features.feature(run(confidence=C * np.nan), "r_agg_x_conf"), "confidence"),
+        (lambda: calibration_size_sensitivity(run(), ["ts"], sizes=None), "sizes"),
     ],
 )
 def test_the_culprit_is_named(call, argument: str):
