@@ -64,7 +64,8 @@ class RunData:
         for name, (column, n_dimensions) in columns.items():
             if column is None and name in _OPTIONAL:
                 continue
-            if type(column) is not np.ndarray or column.dtype.kind not in "fiub" or column.ndim != n_dimensions:
+            plain = isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray)  # a memory map is
+            if not plain or column.dtype.kind not in "fiub" or column.ndim != n_dimensions:
                 kind = "a matrix (one row per sample)" if n_dimensions == 2 else "a vector"
                 raise InvalidInput(name, f"{kind}, a numpy array of numbers", _described(column))
             if len(column) != self.n_samples:
