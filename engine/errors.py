@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_SHOWN_CHARACTERS = 200
+
 
 class RouteCalError(Exception):
     """Base of all errors that RouteCal raises on purpose."""
@@ -59,3 +61,9 @@ class SchemaMismatch(CacheError):
 
 class CorruptShard(CacheError):
     """A shard whose bytes do not match its checksum, or whose contents contradict themselves."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else's says, fit to stand inside a message of ours; its kind if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip()[:_SHOWN_CHARACTERS] if lines else type(error).__name__

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from engine import claims, published, sweep, verdict_sweep
+from engine.errors import first_line
 from engine.mechanism import training_entropy
 from engine.store import (
     Cache,
@@ -345,6 +346,7 @@ COVERED = (
     publish,
     open_cache,
     Cache,
+    first_line,  # of what Arrow and DuckDB say about damage
     training_entropy,
     sweep.diagnose,
     sweep.single_models,
