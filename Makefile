@@ -42,19 +42,20 @@ bench: $(VENV)/dev.stamp
 	$(PY) -m engine bench
 
 # Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
-latency: $(VENV)/dev.stamp publish
+latency: $(VENV)/dev.stamp chromium publish
 	$(PY) tests/browser/latency.py data/routing.duckdb
 
 load: $(VENV)/dev.stamp
 	$(PY) tests/load/viewers.py
 
-# Every page on 300 runs of 50,000 samples, and how the parts grow on the way there; about half an hour and 3 GB of disk.
-scale: $(VENV)/dev.stamp
+# How the parts grow up to 300 runs of 50,000 samples, and every page on so many; about half an hour and 3 GB of disk.
+scale: $(VENV)/dev.stamp chromium
+	$(PY) -m engine bench --scale --out docs/scaling
 	$(PY) tests/browser/scale.py
-	$(PY) -m engine bench --scale
 
+# Always the bundled shards into the bundled cache: ROUTECAL_CACHE says what is served, and is never written over here.
 publish: $(VENV)/runtime.stamp
-	$(PY) -m cache_builder publish
+	$(PY) -m cache_builder publish data/shards --cache data/routing.duckdb
 
 # A stamp, not the folder, is the target: an interrupted install leaves no stamp and is taken up again.
 $(VENV)/bin/python:

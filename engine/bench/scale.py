@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,7 +72,7 @@ GRIDS: tuple[Grid, ...] = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One operation at one size. Without seconds it was stopped after `cap` of them, or lacked what comes before."""
+    """One operation at one size. Without seconds it was stopped after `cap` of them, killed, or lacked its input."""
 
     grid: str
     operation: str
@@ -108,7 +109,7 @@ def _measure_size(grid: Grid, size: Size, cap: float) -> Iterator[Cell]:
                 continue
             cell = _measure(grid, operation, size, folder, allowed)
             if cell.seconds is None and operation in _BUILDING:
-                lacking = f"not measured: {OPERATIONS[operation].label} was stopped"
+                lacking = f"not measured: {OPERATIONS[operation].label} did not finish"
             yield cell
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -122,8 +123,11 @@ def _measure(grid: Grid, operation: str, size: Size, folder: Path, cap: float) -
         child = subprocess.run(command, capture_output=True, text=True, timeout=cap)
     except subprocess.TimeoutExpired:
         return Cell(grid.name, operation, size, grid.along(size), cap, note=f"stopped after {cap:g} s")
+    if child.returncode < 0:  # killed from outside: where memory is short, that is what its lack looks like
+        note = f"killed by {signal.Signals(-child.returncode).name}"
+        return Cell(grid.name, operation, size, grid.along(size), cap, note=note)
     if child.returncode:
-        raise CacheError(f"{OPERATIONS[operation].label} at {size}: {child.stderr.strip().splitlines()[-1:]}")
+        raise CacheError(f"{OPERATIONS[operation].label} at {size} failed:\n{child.stderr.strip()}")
     return Cell(grid.name, operation, size, grid.along(size), cap, **json.loads(child.stdout))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.windows import find_chromium, launch
 
 ROOT = Path(__file__).resolve().parents[2]
 IDLE = """() => {
@@ -48,23 +49,16 @@ def cut_text(page: Page) -> list[str]:
     return page.evaluate(CUT_TEXT)
 
 
-def chromium_path() -> str:
-    """Where Chromium is; without one these tests are skipped, except in CI, which must have it."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Without Chromium these tests are skipped, except in CI, which must have it."""
+    if find_chromium() is None:
         message = "no Chromium on this machine; `make chromium` installs Debian's"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
-    return found
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = chromium_path()
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=[*flags, "--disable-sync", "--no-first-run"])
+        launched = launch(playwright)
         yield launched
         launched.close()
 

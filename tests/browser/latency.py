@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from app.registry import PAGES, page_for  # noqa: E402
 from tests.browser.dragging import drag_live_slider  # noqa: E402
+from tests.browser.windows import AT_REST, PATIENCE, launch, switch  # noqa: E402
 
 PRESSES, ROUNDS = 14, 3
 SWITCH_LIMIT = 1.0  # seconds
@@ -67,21 +68,6 @@ NEXT_PAINT = """place => new Promise(resolve => {
     };
     look();
 })"""
-# Resolves with the time of the first frame in which the page of this title shows a figure that has been drawn since, or
-# is at rest. Figures of the page before are marked, so that one left on screen is not taken for a new one.
-PAGE_PAINTED = """title => new Promise(resolve => {
-    for (const old of document.querySelectorAll('.js-plotly-plot .main-svg')) old.dataset.old = 'yes';
-    const look = () => {
-        const heading = document.querySelector('h1');
-        const figure = document.querySelector('.js-plotly-plot .main-svg:not([data-old])');
-        const atRest = document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]');
-        const drawn = figure ? !figure.closest('[data-stale="true"]') : atRest;
-        if (heading && heading.textContent.includes(title) && drawn)
-            requestAnimationFrame(() => resolve(performance.now()));
-        else setTimeout(look, 5);
-    };
-    look();
-})"""
 
 
 @contextmanager
@@ -115,9 +101,9 @@ def open_with_slider(browser: Browser, address: str, label: str) -> Page:
     """A window at rest with its slider in focus."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(address)
-    page.get_by_role("slider", name=label).wait_for(timeout=120_000)
-    page.wait_for_selector(".js-plotly-plot .main-svg", timeout=120_000)
-    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=120_000)
+    page.get_by_role("slider", name=label).wait_for(timeout=PATIENCE)
+    page.wait_for_selector(".js-plotly-plot .main-svg", timeout=PATIENCE)
+    page.wait_for_selector(AT_REST, timeout=PATIENCE)
     page.wait_for_selector('[data-testid="stProgress"]', state="detached", timeout=600_000)
     page.wait_for_timeout(2000)
     page.get_by_role("slider", name=label).focus()
@@ -175,20 +161,12 @@ def measure_switches(browser: Browser, app: str) -> None:
     """Click through the navigation; the first round warms up, the others are timed."""
     window = browser.new_page(viewport={"width": 1280, "height": 900})
     window.goto(app)
-    links = window.get_by_test_id("stSidebarNav")
     times: dict[str, list[float]] = {entry.name: [] for entry in PAGES}
     for number in range(ROUNDS + 1):
         for entry in (*PAGES[1:], PAGES[0]):
-            link = links.get_by_role("link", name=entry.title, exact=True)
-            link.wait_for(timeout=120_000)
-            asked = "title => ({ clicked: performance.now(), painted: (" + PAGE_PAINTED + ")(title) })"
-            waiting = window.evaluate_handle(asked, entry.question)
-            link.click()
-            took = window.evaluate("async waiting => await waiting.painted - waiting.clicked", waiting)
-            window.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=120_000)
-            window.wait_for_timeout(300)
+            took = switch(window, entry)
             if number:
-                times[entry.name].append(took / 1000)
+                times[entry.name].append(took)
     window.close()
     for entry in PAGES:
         seconds = statistics.median(times[entry.name])
@@ -205,9 +183,7 @@ def main(cache: Path) -> None:
             serve(ROOT / "app/main.py", cache) as app,
             sync_playwright() as playwright,
         ):
-            browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-            )
+            browser = launch(playwright)
             print("Slider to painted figure")
             for slider in SLIDERS:
                 measure_slider(browser, bare, app, slider)

@@ -2,7 +2,8 @@
 
 Not a test: a measurement, run by `make scale`. It builds the cache (3 GB with its shards, removed afterwards), serves
 it, opens every page on a run that nobody has opened before (cold), then clicks through the navigation (warm).
-Promises: the verdict or a progress bar within 2 s, a figure within 10 s, a warm switch within 1.5 s, server below 3 GB.
+Promises: the verdict or a progress bar within 2 s, the verdict and a figure within 10 s (60 s on pages that fit or go over
+all runs, which show a bar), a warm switch within 1.5 s, the server below 3 GB.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statistics import median
 from urllib.parse import urlencode
 
 import psutil
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -29,13 +30,17 @@ from app.selection import Protocol, Selection, Slice  # noqa: E402
 from app.view import View  # noqa: E402
 from engine.bench.scale_data import write_sweep  # noqa: E402
 from engine.store import Cache, open_cache, publish  # noqa: E402
-from tests.browser.latency import PAGE_PAINTED, serve  # noqa: E402
+from tests.browser.latency import serve  # noqa: E402
+from tests.browser.windows import launch, switch  # noqa: E402
 
-SIGN, FIGURE, SWITCH, MEMORY = 2.0, 10.0, 1.5, 3000.0  # seconds, seconds, seconds, megabytes
-PATIENCE = 60.0
+SIGN, FIGURE, LONG, SWITCH, MEMORY = 2.0, 10.0, 60.0, 1.5, 3000.0  # seconds, the last one megabytes
+PATIENCE = 120.0
+NO_FIGURE = ("yourdata",)
+BEHIND_A_BAR = ("overview", "sweep", "paper", "controls", "bandwidth", "calibrators", "probes")
 ROUNDS = 2
 # Pages on the whole cache share what they compute; another feature keeps the Sweep's first visit cold.
 FEATURES = {"sweep": "r_std"}
+MARKS = ("sign", "verdict", "figure", "rest")
 # Notes when each thing is first seen, in milliseconds after the navigation began; rest may be broken by a bar.
 WATCH = """
 window.seen = {};
@@ -118,18 +123,6 @@ def open_cold(browser: Browser, address: str) -> dict[str, float]:
     return {name: milliseconds / 1000 for name, milliseconds in seen.items()}
 
 
-def switch(window: Page, title: str, question: str) -> float:
-    """Seconds from a click in the navigation to a painted page."""
-    link = window.get_by_test_id("stSidebarNav").get_by_role("link", name=title, exact=True)
-    asked = "title => ({ clicked: performance.now(), painted: (" + PAGE_PAINTED + ")(title) })"
-    waiting = window.evaluate_handle(asked, question)
-    link.click()
-    took = window.evaluate("async waiting => await waiting.painted - waiting.clicked", waiting)
-    window.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=PATIENCE * 1000)
-    window.wait_for_timeout(300)
-    return float(took) / 1000
-
-
 def shown(seconds: float | None, limit: float) -> str:
     if seconds is None:
         return f"{'–':>9} "
@@ -144,17 +137,15 @@ def measure(cache: Path) -> int:
     with serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
         server = next(child for child in psutil.Process().children() if "streamlit" in " ".join(child.cmdline()))
         memory = Memory(server)
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-        )
+        browser = launch(playwright)
         print(f"{len(sizes)} runs, {sizes.sum():,} samples; load average {os.getloadavg()[0]:.1f}")
         print(f"{'page':<26}{'first sign':>11}{'verdict':>11}{'figure':>11}{'at rest':>11}{'server':>12}")
         for name, place in places.items():
             seen = open_cold(browser, f"{app}/{place}")
-            missed += seen.get("sign", PATIENCE) > SIGN
-            missed += seen.get("figure", 0.0) > FIGURE
-            columns = (shown(seen.get(mark), limit) for mark, limit in
-                       (("sign", SIGN), ("verdict", FIGURE), ("figure", FIGURE), ("rest", PATIENCE)))  # fmt: skip
+            drawn = LONG if name in BEHIND_A_BAR else FIGURE
+            limits = {"sign": SIGN, "verdict": drawn} | ({} if name in NO_FIGURE else {"figure": drawn})
+            missed += sum(seen.get(mark, PATIENCE) > limit for mark, limit in limits.items())
+            columns = (shown(seen.get(mark), limits.get(mark, PATIENCE)) for mark in MARKS)
             print(f"{name:<26}{' '.join(columns)}{memory.now():9.0f} MB", flush=True)
         print("Warm switch")
         window = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -163,7 +154,7 @@ def measure(cache: Path) -> int:
         times: dict[str, list[float]] = {entry.name: [] for entry in PAGES}
         for _ in range(ROUNDS + 1):
             for entry in (*PAGES[1:], PAGES[0]):
-                times[entry.name].append(switch(window, entry.title, entry.question))
+                times[entry.name].append(switch(window, entry))
         for name, (_, *warm) in times.items():
             missed += median(warm) > SWITCH
             print(f"{name:<26}{shown(median(warm), SWITCH)}", flush=True)

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from app.registry import PAGES  # noqa: E402
 from tests.browser.conftest import wait_until_idle  # noqa: E402
 from tests.browser.latency import serve  # noqa: E402
+from tests.browser.windows import launch  # noqa: E402
 
 TALLEST, COLOURS = 6000, 256
 PATIENCE = 600.0
@@ -62,9 +63,7 @@ def _grow(page: Page, width: int) -> None:
 def main(cache: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-        )
+        browser = launch(playwright)
         for entry in PAGES:
             for look in LOOKS:
                 picture = Image.open(io.BytesIO(whole_page(browser, f"{app}/{entry.address}", look))).convert("RGB")

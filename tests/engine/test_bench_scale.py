@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 from pathlib import Path
@@ -81,7 +83,15 @@ def test_what_takes_too_long_is_stopped_and_said_so(monkeypatch):
 def test_without_what_comes_before_nothing_is_measured(monkeypatch):
     monkeypatch.setattr("engine.bench.scale._BUILDING_CAP", 0.01)
     notes = [one.note for one in measure_grids([SMALL], largest=300, cap=0.01)]
-    assert notes == ["stopped after 0.01 s", *["not measured: write shards was stopped"] * 2]
+    assert notes == ["stopped after 0.01 s", *["not measured: write shards did not finish"] * 2]
+
+
+def test_a_killed_child_is_a_gap_in_the_table_and_not_the_end_of_it(monkeypatch):
+    killed = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
+    run = subprocess.run
+    monkeypatch.setattr("engine.bench.scale.subprocess.run", lambda _, **options: run(killed, **options))
+    cells = list(measure_grids([SMALL], largest=300))
+    assert [one.note for one in cells] == ["killed by SIGKILL", *["not measured: write shards did not finish"] * 2]
 
 
 def test_plot_names_every_line_apart_from_its_neighbours():
