@@ -2,8 +2,8 @@
 
 Not a test: a measurement, run by `make scale`. It builds the cache (3 GB with its shards, removed afterwards), serves
 it, opens every page on a run that nobody has opened before (cold), then clicks through the navigation (warm).
-Promises: the verdict or a progress bar within 2 s, the verdict and a figure within 10 s (60 s on pages that fit or go over
-all runs, which show a bar), a warm switch within 1.5 s, the server below 3 GB.
+Promises: the verdict or a bar within 2 s, the verdict and a figure within 10 s (60 s behind a bar on pages that fit or
+go over all runs), a warm switch within 1.5 s, the server below 3 GB.
 """
 
 from __future__ import annotations

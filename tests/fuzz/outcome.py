@@ -112,7 +112,9 @@ def faults(value: object, missing: frozenset[str], where: str = "result") -> Ite
     field = where.rpartition(".")[2]
     if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
         return
-    if isinstance(value, Real):
+    if isinstance(value, complex | np.complexfloating):
+        yield f"{where} is complex"
+    elif isinstance(value, Real):
         if math.isinf(value) or (math.isnan(value) and field not in missing):
             yield f"{where} is {value}"
     elif isinstance(value, np.ndarray):
@@ -138,6 +140,8 @@ def _array_faults(value: np.ndarray, may_miss: bool, where: str) -> Iterator[str
         # A missing number of an optional column may come as None, NaN or NA; text passes.
         numbers = [entry for entry in value.ravel() if isinstance(entry, Real) and not isinstance(entry, bool)]
         value = np.array(numbers, dtype=float)
+    if value.dtype.kind == "c":
+        yield f"{where} is complex"
     if value.dtype.kind != "f":
         return
     if np.isinf(value).any():
