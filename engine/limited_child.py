@@ -6,6 +6,7 @@ the limits hold.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -39,7 +40,7 @@ def describe(error: BaseException) -> dict[str, str] | None:
         return {"kind": "memory"}
     if all(hasattr(error, name) for name in ("argument", "expected", "got")):
         return {"kind": "refused", **{name: str(getattr(error, name)) for name in ("argument", "expected", "got")}}
-    if isinstance(error, OSError) and error.errno == 27:  # EFBIG
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
         return {"kind": "memory"}
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.importing.building import Identity, build_record
+from engine.importing.building import Identity, RunIdentity, build_record
 from engine.importing.limits import Limits
 from engine.importing.mapping import ColumnMapping, choose_columns, guess_mapping
 from engine.importing.table import FORMATS, Table, read_stream, read_table
@@ -12,6 +12,7 @@ __all__ = [
     "ColumnMapping",
     "Identity",
     "Limits",
+    "RunIdentity",
     "Table",
     "build_record",
     "choose_columns",

@@ -24,7 +24,7 @@ SMALLEST = 1e-37
 
 
 @dataclass(frozen=True)
-class Identity:
+class RunIdentity:
     """What the run is called and where it belongs."""
 
     run_id: str
@@ -35,8 +35,12 @@ class Identity:
     seed: int | None = None
 
 
+Identity = RunIdentity
+"""The earlier name."""
+
+
 def build_record(
-    columns: Columns, mapping: ColumnMapping, identity: Identity, provenance: Mapping[str, Any] | None = None
+    columns: Columns, mapping: ColumnMapping, identity: RunIdentity, provenance: Mapping[str, Any] | None = None
 ) -> RunRecord:
     """A run from logits, from probabilities (kept as their logarithms), or from confidence and correctness.
 

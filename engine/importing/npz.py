@@ -16,11 +16,15 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, first_line
 from engine.importing.limits import Limits
 
 _CHUNK = 1 << 20
 _MAX_HEADER = 4096
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What numpy writes. Others zipfile knows too, but LZMA takes as much memory as a header of its own claims."""
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError)
+"""zipfile has a ValueError for names that are not UTF-8 and for places before the start of the file."""
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -29,9 +33,11 @@ def read_npz(stream: IO[bytes], name: str, limits: Limits) -> tuple[Arrays, dict
     try:
         with zipfile.ZipFile(stream) as archive:
             return _read_members(archive, name, limits)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+    except InvalidInput:
+        raise
+    except _UNREADABLE as error:
         raise InvalidInput(
-            name, "an NPZ archive made by numpy.savez (pickles are never read)", f"something else ({error})"
+            name, "an NPZ archive made by numpy.savez (pickles are never read)", f"something else ({first_line(error)})"
         ) from error
 
 
@@ -48,6 +54,8 @@ def _read_members(archive: zipfile.ZipFile, name: str, limits: Limits) -> tuple[
             raise InvalidInput(what, "an .npy array", "some other file in the archive")
         if member.flag_bits & 0x1:
             raise InvalidInput(what, "an archive without a password", "an encrypted one")
+        if member.compress_type not in _COMPRESSIONS:
+            raise InvalidInput(what, "an array stored or deflated, as numpy.savez does", "another compression")
         if column in arrays or column in ignored:
             raise InvalidInput(what, "one array of a name", "two")
         with archive.open(member) as data:
@@ -70,7 +78,7 @@ def _header(data: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype
         if version == (2, 0):
             return npy.read_array_header_2_0(data, max_header_size=_MAX_HEADER)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, TokenError) as error:
-        raise InvalidInput(what, "a readable numpy header", str(error).split("\n", 1)[0][:120]) from error
+        raise InvalidInput(what, "a readable numpy header", first_line(error)) from error
     raise InvalidInput(what, "numpy array format 1.0 or 2.0", f"format {version[0]}.{version[1]}")
 
 

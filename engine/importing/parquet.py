@@ -7,7 +7,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, first_line
 from engine.importing.limits import Limits
 
 _BATCH_ROWS = 16_384
@@ -36,4 +36,4 @@ def read_parquet(stream: IO[bytes], name: str, limits: Limits) -> pa.Table:
             limits.check_bytes(f"{name}, read", n_bytes)
         return pa.Table.from_batches(batches, file.schema_arrow)
     except (pa.ArrowException, OSError) as error:
-        raise InvalidInput(name, "a whole Parquet file", str(error).split("\n", 1)[0][:200]) from error
+        raise InvalidInput(name, "a whole Parquet file", first_line(error)) from error

@@ -8,7 +8,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, first_line
 from engine.importing.limits import Limits
 
 _MAX_HEADER_BYTES = 1 << 20
@@ -38,9 +38,7 @@ def read_csv(stream: IO[bytes], name: str, limits: Limits) -> pa.Table:
             limits.check_rows(name, n_rows)
         return pa.Table.from_batches(batches, reader.schema)
     except pa.ArrowException as error:
-        raise InvalidInput(
-            name, "a table with the same columns in every row", str(error).split("\n", 1)[0][:200]
-        ) from error
+        raise InvalidInput(name, "a table with the same columns in every row", first_line(error)) from error
 
 
 def _may_be_number(kind: pa.DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -9,7 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
@@ -29,10 +30,27 @@ def replacing(target: Path) -> Iterator[Path]:
         yield temporary
         _flush(temporary)
         os.replace(temporary, target)
-        _flush(target.parent)
+        with suppress(OSError):  # it is in place, whatever the directory says to being flushed
+            _flush(target.parent)
     finally:
         for leftover in (temporary, log_of(temporary)):
             leftover.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Wait until nobody else holds this directory, then hold it; the system lets go for a holder that is killed.
+
+    The lock is on the directory itself: no file stays behind, and who reads or writes in it without asking never waits.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems have no locks; there nobody waits
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def log_of(database: Path) -> Path:
@@ -41,11 +59,15 @@ def log_of(database: Path) -> Path:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove temporary files of writers that were killed: of dead processes here, of any elsewhere after a day."""
+    """Remove temporary files of writers that were killed: of dead processes here, of any elsewhere after a day.
+
+    What may not be removed stays: the writer who tidies up has done its own work already.
+    """
     for path in directory.glob(".*.tmp*"):
         parts = _TEMPORARY.fullmatch(path.name)
         if parts and is_abandoned(path, parts["host"], int(parts["process"])):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 def is_abandoned(path: Path, host: str, process: int) -> bool:
@@ -69,7 +91,7 @@ def _is_dead(process: int) -> bool:
 def _is_old(path: Path) -> bool:
     try:
         return time.time() - path.stat().st_mtime > _ABANDONED_AFTER_SECONDS
-    except FileNotFoundError:
+    except OSError:
         return False
 
 

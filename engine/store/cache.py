@@ -14,10 +14,10 @@ import pandas as pd
 
 from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
 from engine.contingency import Contingency
-from engine.errors import CacheError, NotACache, UnknownName
+from engine.errors import CacheError, NotACache, UnknownName, first_line
 from engine.features import CustomFeature
 from engine.features import feature as compute_feature
-from engine.store.connection import ALIAS, REMEDY, open_read_only, read_meta
+from engine.store.connection import ALIAS, REMEDY, REPAIR, open_read_only, read_meta
 from engine.store.counting import Source, count
 from engine.store.expressions import feature_select
 from engine.store.identity import Identity
@@ -86,7 +86,7 @@ class Cache:
             stored = self._ordered(f"SELECT sample_id, logits FROM {ALIAS}.logits WHERE run_id = $run_id", run_id)
             logits = matrix_from_lists(stored["logits"], shape["n_classes"])
         if n != shape["n_samples"] or (logits is not None and len(logits) != n):
-            raise CacheError(f"{self.path}: run {run_id!r} lacks rows; publish the shards again")
+            raise CacheError(f"{self.path}: run {run_id!r} lacks rows; {REPAIR}")
         return RunData(
             run_id=run_id,
             confidence=samples["confidence"].to_numpy().copy(),
@@ -148,16 +148,16 @@ class Cache:
             yield
         except duckdb.Error as error:
             self._failed = True
-            raise CacheError(f"{self.path}: {str(error).splitlines()[0]}") from error
+            raise CacheError(f"{self.path}: {first_line(error)}") from error
         # What was read from a file that somebody writes to may be half old and half new.
         if Identity.of(self._file) != self.identity:
-            raise CacheError(f"{self.path}: was written to while it was open; publish the shards again")
+            raise CacheError(f"{self.path}: was written to while it was open; {REPAIR}")
 
     def _ordered(self, sql: str, run_id: str) -> Any:
         """Rows as an Arrow table; publish writes a run in the order of its sample ids, and a scan keeps it."""
         table = self._query(sql, run_id)
         if not np.array_equal(table["sample_id"].to_numpy(), np.arange(table.num_rows)):
-            raise CacheError(f"{self.path}: run {run_id!r} has rows out of order; publish the shards again")
+            raise CacheError(f"{self.path}: run {run_id!r} has rows out of order; {REPAIR}")
         return table
 
     def _of_run(self, columns: str, table: str, order: str, run_id: str) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import PythonUDFType
 
-from engine.errors import CacheError, NotACache, SchemaMismatch
+from engine.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.features import FEATURES
 from engine.store.identity import HEADERS
 from engine.store.schema import SCHEMA_VERSION, TABLES
@@ -19,6 +19,7 @@ from engine.store.vectors import matrix_from_lists, stand_in_run
 
 ALIAS = "cache"
 REMEDY = "publish one with `python -m cache_builder publish`"
+REPAIR = "write it anew with `python -m cache_builder publish --force`"
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -118,10 +119,10 @@ def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _explained(path: Path, error: duckdb.Error) -> CacheError:
-    message = str(error).split("\n", 1)[0]
+    message = first_line(error)
     if "lock on file" in message:
         return CacheError(f"{path}: another process has this file open for writing; close it and try again")
-    return NotACache(f"{path}: not a readable DuckDB database ({message[:200]}); {REMEDY}")
+    return NotACache(f"{path}: not a readable DuckDB database ({message}); {REMEDY}")
 
 
 def _quoted(path: Path) -> str:

@@ -17,6 +17,7 @@ from engine import validation
 from engine.binning import MATCHINGS, Matching, check_quantiles, cut_points, ranks_around
 from engine.contingency import Contingency
 from engine.errors import CacheError, InvalidInput
+from engine.store.connection import REPAIR
 from engine.types import FloatArray, IntArray
 
 SAMPLE_ROWS = 1 << 18
@@ -132,7 +133,7 @@ def _tally(connection: duckdb.DuckDBPyConnection, source: Source, binned: str, b
     ).fetchnumpy()
     rows = np.asarray(table["n_rows"])
     if rows.sum() != source.n:
-        raise CacheError(f"the cache lacks rows: {source.n} expected, {rows.sum()} found; publish it again")
+        raise CacheError(f"the cache lacks rows: {source.n} expected, {rows.sum()} found; {REPAIR}")
     return _Tally(np.asarray(table["bin"]), np.asarray(table["correct"]), np.asarray(table["key"]), rows)
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from engine.errors import UnknownName
-from engine.features import CustomFeature, check_layers
+from engine.features import CustomFeature, check_layers, layer_depths
 from engine.store.connection import ALIAS
 
 _SAMPLE = "sample_id, confidence, correct"
@@ -44,7 +42,7 @@ def _std(source: str, names: Sequence[str]) -> str:
 
 
 def _slope(source: str, names: Sequence[str]) -> str:
-    depth = np.linspace(-0.5, 0.5, len(names))
+    depth = layer_depths([int(name.removeprefix("h")) for name in names])  # columns are called after their layers
     total = _sum([f"{_double(weight)} * {name}" for weight, name in zip(depth, names, strict=True)])
     return f"SELECT {_SAMPLE}, {total} / {_double(float(depth @ depth))} AS rho FROM ({source})"
 

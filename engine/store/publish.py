@@ -13,8 +13,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import CacheError, NotACache, SchemaMismatch
-from engine.store.atomic import log_of, remove_leftovers, replacing
+from engine.errors import CacheError, NotACache, SchemaMismatch, first_line
+from engine.store.atomic import alone_in, log_of, remove_leftovers, replacing
 from engine.store.connection import ALIAS, is_database, open_read_only, read_meta
 from engine.store.locations import default_cache_path, default_shards_directory
 from engine.store.record import RunRecord
@@ -23,10 +23,20 @@ from engine.store.shard import read_digest, read_with_digest, shard_paths
 from engine.store.vectors import lists_from_matrix
 from engine.types import Progress
 
+_WHOLE_RUNS = f"""
+    SELECT run_id, n_samples FROM {ALIAS}.runs
+    LEFT JOIN (SELECT run_id, count(*) AS n FROM {ALIAS}.samples GROUP BY run_id) AS counted USING (run_id)
+    LEFT JOIN (SELECT run_id, count(*) AS n FROM {ALIAS}.logits GROUP BY run_id) AS outputs USING (run_id)
+    LEFT JOIN (SELECT run_id, count(*) AS n FROM {ALIAS}.layers GROUP BY run_id) AS named USING (run_id)
+    WHERE coalesce(counted.n, 0) = n_samples
+        AND coalesce(outputs.n, 0) = CASE WHEN has_logits THEN n_samples ELSE 0 END
+        AND coalesce(named.n, 0) = n_layers"""
+"""Runs with as many samples, logits and layers as they should have; only the columns of run ids are read."""
+
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What a publish left behind; `changed` is False if the cache already held exactly these shards."""
+    """What a publish left behind; `changed` is False if the cache already held exactly these shards, row for row."""
 
     path: Path
     n_runs: int
@@ -40,32 +50,46 @@ class PublishReport:
 
 
 def publish(
-    shards_directory: Path | str | None = None, cache_path: Path | str | None = None, progress: Progress | None = None
+    shards_directory: Path | str | None = None,
+    cache_path: Path | str | None = None,
+    progress: Progress | None = None,
+    *,
+    force: bool = False,
 ) -> PublishReport:
     """Assemble a cache from all shards of a directory beside the old one, then rename it over it.
 
+    force : write it even if the cache that is there seems to hold exactly these shards.
+
     A damaged shard is an error and leaves the old cache as it was. Readers of the old file keep it until they open the
-    cache again. Two publishers at a time do not disturb each other; the one that finishes last wins.
+    cache again. Publishers into one directory take turns and look at the shards when theirs has come, so that none
+    puts fewer runs in place of more.
     """
     start = time.perf_counter()
     target = Path(cache_path) if cache_path is not None else default_cache_path()
-    paths = shard_paths(shards_directory if shards_directory is not None else default_shards_directory())
+    shards = Path(shards_directory) if shards_directory is not None else default_shards_directory()
+    try:
+        with alone_in(target.parent):
+            n_runs, n_samples, changed = _bring_up_to_date(target, shards, progress, force)
+    except (duckdb.Error, OSError) as error:
+        raise CacheError(f"{target}: cannot be written ({first_line(error)}); nothing was changed") from error
+    if progress is not None and changed:
+        progress(1.0, f"published {n_runs} runs")
+    return PublishReport(target, n_runs, n_samples, time.perf_counter() - start, changed)
+
+
+def _bring_up_to_date(target: Path, shards: Path, progress: Progress | None, force: bool) -> tuple[int, int, bool]:
+    """Numbers of runs and samples, and whether anything had to be written."""
+    paths = shard_paths(shards)
     digests = {path.stem: read_digest(path) for path in paths}
     held = _held(target)
-    if held is not None and held[0] == digests:
-        return PublishReport(target, len(paths), held[1], time.perf_counter() - start, changed=False)
-
-    try:
-        with replacing(target) as temporary:
-            n_samples = _assemble(temporary, paths, progress)
-            # A log that a killed writer left beside the old cache would keep DuckDB from opening the new one.
-            log_of(target).unlink(missing_ok=True)
-        remove_leftovers(target.parent)
-    except (duckdb.Error, OSError) as error:
-        raise CacheError(f"{target}: cannot be written ({str(error).splitlines()[0]}); nothing was changed") from error
-    if progress is not None:
-        progress(1.0, f"published {len(paths)} runs")
-    return PublishReport(target, len(paths), n_samples, time.perf_counter() - start, changed=True)
+    if held is not None and held[0] == digests and not force:
+        return len(paths), held[1], False
+    with replacing(target) as temporary:
+        n_samples = _assemble(temporary, paths, progress)
+        # A log that a killed writer left beside the old cache would keep DuckDB from opening the new one.
+        log_of(target).unlink(missing_ok=True)
+    remove_leftovers(target.parent)
+    return len(paths), n_samples, True
 
 
 def _assemble(path: Path, shards: list[Path], progress: Progress | None) -> int:
@@ -96,7 +120,10 @@ def fingerprint(digests: Mapping[str, str]) -> str:
 
 
 def _held(target: Path) -> tuple[dict[str, str], int] | None:
-    """Shard digests and number of samples of the cache that is there, or None if there is none of this release."""
+    """Shard digests and number of samples of the cache that is there, or None if there is no whole one of this release.
+
+    A cache that lacks rows counts as none, for its digests are those of what was once written into it.
+    """
     if not target.exists():
         return None
     try:
@@ -109,11 +136,13 @@ def _held(target: Path) -> tuple[dict[str, str], int] | None:
             return None
         raise CacheError(f"{target}: exists and is not a RouteCal cache; choose another path or remove it") from error
     try:
-        row = connection.execute(f"SELECT coalesce(sum(n_samples), 0) FROM {ALIAS}.runs").fetchone()
-        assert row is not None
-        return json.loads(read_meta(connection).get("shards", "{}")), int(row[0])
+        digests = json.loads(read_meta(connection).get("shards", "{}"))
+        sizes = dict(connection.execute(_WHOLE_RUNS).fetchall())
+    except (duckdb.Error, ValueError):
+        return None
     finally:
         connection.close()
+    return (digests, sum(sizes.values())) if sizes.keys() == digests.keys() else None
 
 
 def _is_damaged_database(path: Path) -> bool:

@@ -25,6 +25,8 @@ ENTROPY_SLACK = 1e-5
 """Float32 arithmetic may leave [0, 1] by a few units in the last place; so much is clipped, more is refused."""
 EPOCH_COLUMNS = ("epoch", "layer", "mean_entropy", "std_entropy")
 METRIC_COLUMNS = ("epoch", "name", "value")
+MOST_INTEGER, MOST_BIGINT = 2**31 - 1, 2**63 - 1
+"""The largest numbers that the cache's columns of these types hold; a record beyond them could never be published."""
 _ROWS_AT_A_TIME = 8192
 _FILLED_IN: Any = None
 """Default of a field that is never None once the record exists: it is derived, or empty, if not given."""
@@ -87,12 +89,19 @@ def _classes(name: str, values: Any, n_classes: int | None, length: int) -> IntA
 
 
 def _json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """A deep copy that is sure to survive a round trip through JSON."""
+    """A deep copy that is sure to survive a round trip through JSON in UTF-8, which knows no half characters."""
     try:
-        copy = json.loads(json.dumps(dict(value), allow_nan=False))
+        copy = json.loads(json.dumps(dict(value), allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
         raise InvalidInput(name, "a mapping that JSON can hold (strings, finite numbers, lists)", str(error)) from error
     return dict(copy)
+
+
+def _checked_layer(layer: Layer) -> Layer:
+    n_sources = layer.n_sources
+    if n_sources is not None:
+        n_sources = validation.whole("layers.n_sources", n_sources, 2, MOST_INTEGER)
+    return Layer(check_name("layers", layer.name), n_sources)
 
 
 def _frame(name: str, frame: pd.DataFrame | None, columns: tuple[str, ...]) -> pd.DataFrame:
@@ -113,8 +122,11 @@ def _frame(name: str, frame: pd.DataFrame | None, columns: tuple[str, ...]) -> p
             checked[column] = np.empty(0, dtype=np.int64 if column in ("epoch", "layer") else np.float64)
         else:
             numbers = validation.vector(f"{name}.{column}", values).astype(np.float64)
-            if column in ("epoch", "layer") and (numbers != np.floor(numbers)).any():
-                raise InvalidInput(f"{name}.{column}", "whole numbers", f"{numbers[numbers != np.floor(numbers)][0]:g}")
+            unfit = (numbers != np.floor(numbers)) | (np.abs(numbers) > MOST_INTEGER)
+            if column in ("epoch", "layer") and unfit.any():
+                raise InvalidInput(
+                    f"{name}.{column}", f"whole numbers up to {MOST_INTEGER:,}", f"{numbers[unfit][0]:.12g}"
+                )
             checked[column] = numbers.astype(np.int64) if column in ("epoch", "layer") else numbers
     return pd.DataFrame(checked)
 
@@ -164,9 +176,14 @@ class RunRecord:
         check_run_id(self.run_id)
         for name in ("suite", "backbone", "dataset", "variant"):
             check_name(name, getattr(self, name))
-        for name, minimum in (("block_size", 1), ("seed", 0), ("epoch", 0), ("n_classes", 2)):
+        for name, minimum, maximum in (
+            ("block_size", 1, MOST_INTEGER),
+            ("seed", 0, MOST_BIGINT),
+            ("epoch", 0, MOST_INTEGER),
+            ("n_classes", 2, MOST_INTEGER),
+        ):
             if getattr(self, name) is not None:
-                self._set(name, validation.whole(name, getattr(self, name), minimum))
+                self._set(name, validation.whole(name, getattr(self, name), minimum, maximum))
         if self.logits is not None:
             self._take_logits()
         else:
@@ -247,11 +264,7 @@ class RunRecord:
         layers = tuple(self.layers) or tuple(Layer(f"H_{number}") for number in range(1, self.n_layers + 1))
         if len(layers) != self.n_layers:
             raise InvalidInput("layers", f"{self.n_layers} layers, as in entropies", f"{len(layers)}")
-        for layer in layers:
-            check_name("layers", layer.name)
-            if layer.n_sources is not None:
-                validation.whole("layers.n_sources", layer.n_sources, 2)
-        self._set("layers", layers)
+        self._set("layers", tuple(_checked_layer(layer) for layer in layers))
 
     def _take_extra(self) -> None:
         if not isinstance(self.extra, Mapping):

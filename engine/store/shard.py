@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from engine.errors import CacheError, CorruptShard, InvalidInput
+from engine.errors import CacheError, CorruptShard, InvalidInput, first_line
 from engine.store.atomic import remove_leftovers, replacing
 from engine.store.record import EPOCH_COLUMNS, METRIC_COLUMNS, Layer, RunRecord, check_run_id
 
@@ -66,7 +66,7 @@ def write_shard(record: RunRecord, directory: Path | str) -> Path:
             )
         remove_leftovers(path.parent)
     except OSError as error:
-        raise CacheError(f"{path}: cannot be written ({_first_line(error)}); nothing was changed") from error
+        raise CacheError(f"{path}: cannot be written ({first_line(error)}); nothing was changed") from error
     return path
 
 
@@ -82,7 +82,12 @@ def read_shard(path: Path | str) -> RunRecord:
 
 def read_with_digest(path: Path | str) -> tuple[RunRecord, str]:
     """The run in a shard and its verified content digest, from one opening of the file."""
-    path = Path(path)
+    record, header = _read(Path(path))
+    return record, str(header["digest"])
+
+
+def _read(path: Path) -> tuple[RunRecord, dict[str, Any]]:
+    """The run and the header it was rebuilt from; one opening, for a writer may replace the file at any moment."""
     file = _open(path)
     header = _header(path, file)
     try:
@@ -92,7 +97,7 @@ def read_with_digest(path: Path | str) -> tuple[RunRecord, str]:
             for name, column in zip(table.column_names, table.columns, strict=True)
         }
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
-        raise CorruptShard(f"{path}: damaged shard ({_first_line(error)}); {_REMEDY}") from error
+        raise CorruptShard(f"{path}: damaged shard ({first_line(error)}); {_REMEDY}") from error
     if _digest(header["run"], columns) != header["digest"]:
         raise CorruptShard(f"{path}: the contents do not match the checksum; {_REMEDY}")
     try:
@@ -101,26 +106,26 @@ def read_with_digest(path: Path | str) -> tuple[RunRecord, str]:
         raise CorruptShard(f"{path}: the contents contradict themselves ({error}); {_REMEDY}") from error
     if path.stem != record.run_id:
         raise CorruptShard(f"{path}: holds run {record.run_id!r}; a shard is named after its run, rename it back")
-    return record, str(header["digest"])
+    return record, header
 
 
 def verify_shard(path: Path | str) -> RunRecord:
     """Read a shard and re-derive, by another formula, all that is derived: confidence, correctness, counts.
 
-    c = exp(max z - logsumexp z) stands against the softmax that `RunRecord` uses.
+    c = exp(-logsumexp(z - max z)) stands against the softmax that `RunRecord` uses.
     """
-    record = read_shard(path)
-    described = _header(Path(path), _open(Path(path)))["run"]
-    if (described["n_samples"], described["n_correct"]) != (record.n_samples, record.n_correct):
+    record, header = _read(Path(path))
+    recorded = tuple(header["run"].get(name) for name in ("n_samples", "n_correct"))
+    if recorded != (record.n_samples, record.n_correct):
         raise CorruptShard(f"{path}: the recorded counts differ from the rows; {_REMEDY}")
     if record.logits is not None:
-        logits = record.logits.astype(np.float64)
-        confidence = np.exp(logits.max(axis=1) - logsumexp(logits, axis=1))
-        if not np.allclose(confidence, record.confidence, rtol=1e-12, atol=0):
+        below = record.logits.astype(np.float64)
+        # An offset common to all logits of a row changes nothing, but kept in it would cost the digits after it.
+        below -= below.max(axis=1, keepdims=True)
+        if not np.allclose(np.exp(-logsumexp(below, axis=1)), record.confidence, rtol=1e-12, atol=0):
             raise CorruptShard(f"{path}: confidence differs from the softmax of the logits; {_REMEDY}")
-        chosen = np.take_along_axis(logits, record.labels[:, None], axis=1)[:, 0]  # type: ignore[index]
-        # The label's logit equals the largest exactly when the prediction is right or tied with it.
-        if (record.correct & (chosen != logits.max(axis=1))).any():
+        predictions = (below == 0).argmax(axis=1)  # of classes that tie for the largest logit, the first
+        if not np.array_equal(predictions == record.labels, record.correct):
             raise CorruptShard(f"{path}: correctness differs from the logits; {_REMEDY}")
     return record
 
@@ -205,7 +210,7 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise CorruptShard(f"{path}: not a Parquet file, or cut short ({_first_line(error)}); {_REMEDY}") from error
+        raise CorruptShard(f"{path}: not a Parquet file, or cut short ({first_line(error)}); {_REMEDY}") from error
 
 
 def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
@@ -218,7 +223,7 @@ def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
         header = json.loads(raw)
         version = header["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptShard(f"{path}: unreadable metadata ({_first_line(error)}); {_REMEDY}") from error
+        raise CorruptShard(f"{path}: unreadable metadata ({first_line(error)}); {_REMEDY}") from error
     if version != FORMAT:
         raise CorruptShard(
             f"{path}: shard format {version}, but this release reads format {FORMAT}; build the run again"
@@ -226,7 +231,3 @@ def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
     if not isinstance(header.get("run"), dict) or not isinstance(header.get("digest"), str):
         raise CorruptShard(f"{path}: incomplete metadata; {_REMEDY}")
     return dict(header)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0][:200]

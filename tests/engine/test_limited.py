@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,11 @@ from engine.limited import Allowance, LimitExceeded, as_file, run_limited
 SMALL = Allowance(memory_bytes=300 << 20, cpu_seconds=2, wall_seconds=4, output_bytes=1 << 20)
 
 
-def run(tmp_path: Path, body: str, content: bytes = b"", **request: object) -> bytes:
+def run(tmp_path: Path, body: str, content: bytes = b"", allowance: Allowance = SMALL, **request: object) -> bytes:
     script = tmp_path / "script.py"
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     script.write_text(f"import json, os, signal, time\ndef main(request, file, output):\n{lines}\n")
-    with as_file(content) as file, run_limited(script, request, file, SMALL) as output:
+    with as_file(content) as file, run_limited(script, request, file, allowance) as output:
         return output.read()
 
 
@@ -66,10 +67,12 @@ def test_overruns_are_stopped_within_the_limit(kind: str, tmp_path: Path):
     body, text = OVERRUNS[kind]
     if kind == "a limit raised" and os.geteuid() == 0:
         pytest.skip("root may raise its own limits")
+    # A busy machine may not give two seconds of computing within four.
+    allowance = replace(SMALL, wall_seconds=60) if kind == "computing" else SMALL
     start = time.monotonic()
     with pytest.raises(LimitExceeded, match=text):
-        run(tmp_path, body)
-    assert time.monotonic() - start < SMALL.wall_seconds + 2
+        run(tmp_path, body, allowance=allowance)
+    assert time.monotonic() - start < allowance.wall_seconds + 2
 
 
 def test_reasons_come_back_as_text(tmp_path: Path):
@@ -89,5 +92,15 @@ def test_nothing_is_left_running(tmp_path: Path):
     marker = tmp_path / "pid"
     with pytest.raises(LimitExceeded):
         run(tmp_path, f"os.system('echo $$ $PPID > {marker}; sleep 60')")
-    for process in marker.read_text().split():
-        assert not Path(f"/proc/{process}").exists() or "Z" in Path(f"/proc/{process}/stat").read_text().split()[2]
+    started = marker.read_text().split()
+    deadline = time.monotonic() + 30  # to die takes a killed process a moment
+    while any(map(_runs, started)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_runs, started))
+
+
+def _runs(process: str) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False

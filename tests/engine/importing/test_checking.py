@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from engine.importing import Identity, build_record, guess_mapping, read_stream
+from engine.importing import RunIdentity, build_record, guess_mapping, read_stream
 from engine.importing.checking import Problem, find_problems
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
 from engine.importing.grouping import column_groups, with_extra
@@ -84,7 +84,7 @@ def test_rounding_is_not_a_fault():
     columns = {"c": np.array([1 + 1e-7, 0.5]), "t": np.array([True, False]), "H": np.array([[1 + 1e-6], [0.0]])}
     mapping = ColumnMapping(confidence="c", correct="t", profile=("H",))
     assert find_problems(columns, mapping) == ()
-    assert build_record(columns, mapping, Identity("a")).n_samples == 2
+    assert build_record(columns, mapping, RunIdentity("a")).n_samples == 2
 
 
 def test_groups():
@@ -149,7 +149,7 @@ def test_the_example_shows_both_answers():
     mapping = with_extra(table.columns, guess_mapping(table.columns))
     assert mapping.extra == ("hesitation",)
     assert find_problems(table.columns, mapping) == ()
-    run = build_record(table.columns, mapping, Identity("example")).data()
+    run = build_record(table.columns, mapping, RunIdentity("example")).data()
     routing = judge(run.confidence, run.correct, run.entropies.mean(axis=1), controls=False)
     hesitation = judge(run.confidence, run.correct, run.extra["hesitation"], controls=False)
     assert (routing.outcome, hesitation.outcome) == ("no_evidence", "evidence")

@@ -172,6 +172,23 @@ def hostile_npz(path, kind, marker):
         raw = bytearray(path.read_bytes())
         raw[2000] ^= 1
         path.write_bytes(raw)
+    elif kind == "LZMA":
+        archive(path, {"conf.npy": npy(np.zeros(100))}, zipfile.ZIP_LZMA)
+    elif kind == "bzip2":
+        archive(path, {"conf.npy": npy(np.zeros(100))}, zipfile.ZIP_BZIP2)
+    elif kind == "damaged LZMA":
+        archive(path, {"conf.npy": npy(np.zeros(100))}, zipfile.ZIP_LZMA)
+        raw = bytearray(path.read_bytes())
+        raw[60:80] = b"\xff" * 20
+        path.write_bytes(raw)
+    elif kind == "name in no UTF-8":
+        archive(path, {"größe.npy": npy([1.0])})
+        path.write_bytes(path.read_bytes().replace("ö".encode(), b"\xff\xff"))
+    elif kind == "directory before the start":
+        archive(path, {"conf.npy": npy([1.0])}, zipfile.ZIP_STORED)
+        raw = bytearray(path.read_bytes())
+        raw[-10:-6] = struct.pack("<I", len(raw) * 2)  # how long the directory at the end of the archive claims to be
+        path.write_bytes(raw)
     elif kind == "twice":
         archive(path, {"conf.npy": npy([1.0]), "cone.npy": npy([2.0])}, zipfile.ZIP_STORED)
         path.write_bytes(path.read_bytes().replace(b"cone.npy", b"conf.npy"))
@@ -205,6 +222,11 @@ NPZ = {
     "lying size": "hostile.npz",
     "cut short": "pickles are never read",
     "flipped byte": "CRC",
+    "LZMA": "stored or deflated",
+    "damaged LZMA": "stored or deflated",
+    "bzip2": "stored or deflated",
+    "name in no UTF-8": "made by numpy.savez",
+    "directory before the start": "made by numpy.savez",
     "twice": "one array of a name",
     "markup": "without markup",
     "formula": "name of a column",

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from engine.errors import InvalidInput, UnknownName
-from engine.importing import ColumnMapping, Identity, build_record, choose_columns, guess_mapping
+from engine.importing import ColumnMapping, RunIdentity, build_record, choose_columns, guess_mapping
 from engine.importing.mapping import check_consecutive
 
 V = np.zeros(3)
 M = np.zeros((3, 2))
-ME = Identity("me")
+ME = RunIdentity("me")
 
 GUESSES = {
     "netcal": ({"probs": M, "labels": V}, ColumnMapping(probabilities=("probs",), label="labels")),

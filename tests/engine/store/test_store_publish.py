@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from engine.errors import CacheError, CorruptShard
-from engine.store import open_cache, publish, write_shard
+from engine.store import Layer, atomic, open_cache, publish, write_shard
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -116,6 +117,136 @@ def test_a_damaged_or_older_cache_is_replaced(shards, tmp_path):
     assert publish(shards, target).changed
     with open_cache(target) as cache:
         assert len(cache.runs()) == 3
+
+
+LOSSES = {
+    "a row of samples": "DELETE FROM samples WHERE run_id = 'run1' AND sample_id = 59",
+    "a row of logits": "DELETE FROM logits WHERE run_id = 'run1' AND sample_id = 30",
+    "all samples": "DELETE FROM samples WHERE run_id = 'run1'",
+    "a layer": "DELETE FROM layers WHERE run_id = 'run1' AND layer = 2",
+    "a run": "DELETE FROM runs WHERE run_id = 'run1'",
+    "a row too many": "INSERT INTO samples SELECT * FROM samples WHERE run_id = 'run1' LIMIT 1",
+}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_cache_that_lost_rows_is_not_up_to_date(kind, shards, tmp_path):
+    target = tmp_path / "cache.duckdb"
+    publish(shards, target)
+    with duckdb.connect(str(target)) as connection:
+        connection.execute(LOSSES[kind])
+    assert publish(shards, target).changed
+    with open_cache(target) as cache:
+        assert cache.load("run1").n_samples == 60
+        assert len(cache.layers("run1")) == 3
+    assert not publish(shards, target).changed
+
+
+def test_force_repairs_what_the_numbers_of_rows_do_not_show(shards, tmp_path):
+    target = tmp_path / "cache.duckdb"
+    publish(shards, target)
+    with duckdb.connect(str(target)) as connection:
+        connection.execute("UPDATE samples SET sample_id = 59 - sample_id WHERE run_id = 'run1'")
+    with open_cache(target) as cache, pytest.raises(CacheError, match=r"out of order.* publish --force"):
+        cache.load("run1")
+    assert not publish(shards, target).changed
+    assert publish(shards, target, force=True).changed
+    with open_cache(target) as cache:
+        assert cache.load("run1").n_samples == 60
+
+
+def test_force_overwrites_no_other_file(shards, tmp_path):
+    (tmp_path / "results.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(CacheError, match="not a RouteCal cache"):
+        publish(shards, tmp_path / "results.csv", force=True)
+    assert (tmp_path / "results.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_the_largest_numbers_that_a_record_takes_can_be_published(tmp_path, make_record):
+    largest = make_record(
+        seed=2**63 - 1, block_size=2**31 - 1, epoch=2**31 - 1, layers=[Layer("a", np.int64(2**31 - 1))] * 3
+    )
+    write_shard(largest, tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        [run] = cache.runs().to_dict("records")
+        assert (run["seed"], run["block_size"], run["epoch"]) == (2**63 - 1, 2**31 - 1, 2**31 - 1)
+        assert cache.layers("run")["n_sources"].tolist() == [2**31 - 1] * 3
+
+
+def test_what_cannot_be_tidied_up_does_not_spoil_a_publish(shards, tmp_path):
+    """A directory in place of a leftover stands for any that may not be removed: root may remove every file."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / f".cache.duckdb.{atomic.HOST}-{dead.pid}-0123abcd.tmp").mkdir()
+    assert publish(shards, tmp_path / "cache.duckdb").changed
+
+
+def test_a_directory_that_cannot_be_flushed_does_not_hide_that_the_cache_is_in_place(shards, tmp_path, monkeypatch):
+    really = atomic._flush
+
+    def flush(path):
+        if path.is_dir():
+            raise OSError("Invalid argument")
+        really(path)
+
+    monkeypatch.setattr(atomic, "_flush", flush)
+    assert publish(shards, tmp_path / "cache.duckdb").changed
+
+
+def test_a_slow_publisher_does_not_take_newer_runs_away(shards, tmp_path, make_record):
+    """It has listed three shards when a fourth comes and somebody else publishes that; readers wait for neither."""
+    target = tmp_path / "cache.duckdb"
+    publish(shards, target)
+    listed, go_on = threading.Event(), threading.Event()
+
+    def hesitate(done, _text):
+        listed.set()
+        if done < 1:
+            go_on.wait(60)
+
+    slow = threading.Thread(target=publish, args=(shards, target, hesitate), kwargs={"force": True})
+    quick = threading.Thread(target=publish, args=(shards, target))
+    slow.start()
+    assert listed.wait(60)
+    write_shard(make_record("run3", seed=3), shards)
+    quick.start()
+    quick.join(2)  # time to overtake, if it could
+    with open_cache(target) as cache:
+        assert len(cache.runs()) >= 3
+    go_on.set()
+    slow.join(60)
+    quick.join(60)
+    with open_cache(target) as cache:
+        assert cache.runs()["run_id"].tolist() == ["run0", "run1", "run2", "run3"]
+
+
+HANGING = """
+import sys, time
+sys.path.insert(0, {root!r})
+from engine.store import publish
+def hang(done, text):
+    print("at work", flush=True)
+    time.sleep(600)
+publish({shards!r}, {target!r}, hang)
+"""
+
+
+def test_a_killed_publisher_lets_the_next_one_in(shards, tmp_path):
+    target = tmp_path / "cache.duckdb"
+    script = HANGING.format(root=str(ROOT), shards=str(shards), target=str(target))
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"at work\n"
+    waiting = threading.Thread(target=publish, args=(shards, target))
+    waiting.start()
+    waiting.join(1)
+    assert waiting.is_alive()
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cache.duckdb", "shards"]
 
 
 def test_progress_runs_from_zero_to_one(shards, tmp_path):

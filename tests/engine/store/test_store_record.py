@@ -23,6 +23,10 @@ BAD = {
     "control character": ({"suite": "a\x07"}, "suite"),
     "empty name": ({"variant": ""}, "variant"),
     "negative seed": ({"seed": -1}, "seed"),
+    "seed beyond a BIGINT": ({"seed": 2**63}, "seed"),
+    "block size beyond an INTEGER": ({"block_size": 2**31}, "block_size"),
+    "epoch beyond an INTEGER": ({"epoch": 2**31}, "epoch"),
+    "more classes than an INTEGER": ({"n_classes": 2**31}, "n_classes"),
     "fractional block size": ({"block_size": 1.5}, "block_size"),
     "NaN logits": ({"logits": np.full((60, 4), np.nan)}, "logits"),
     "logits beyond float32": ({"logits": np.full((60, 4), 1e39)}, "logits"),
@@ -41,6 +45,7 @@ BAD = {
     "short profile": ({"entropies": np.zeros((59, 3))}, "entropies"),
     "too few layers": ({"layers": [Layer("a", 2)]}, "layers"),
     "layer with one source": ({"layers": [Layer("a", 1)] * 3}, "layers.n_sources"),
+    "layer with too many sources": ({"layers": [Layer("a", 2**31)] * 3}, "layers.n_sources"),
     "extra with NaN": ({"extra": {"u": np.full(60, np.nan)}}, "extra"),
     "extra of wrong length": ({"extra": {"u": np.zeros(3)}}, "extra"),
     "extra named like a feature": ({"extra": {"r_std": np.zeros(60)}}, "extra"),
@@ -49,10 +54,23 @@ BAD = {
         {"epochs": pd.DataFrame({"epoch": [0], "layer": [4], "mean_entropy": [1.0], "std_entropy": [0.0]})},
         "epochs.layer",
     ),
+    "layer beyond all numbers in epochs": (
+        {"epochs": pd.DataFrame({"epoch": [0], "layer": [1e30], "mean_entropy": [1.0], "std_entropy": [0.0]})},
+        "epochs.layer: expected whole numbers up to 2,147,483,647",
+    ),
+    "epoch beyond an INTEGER in epochs": (
+        {"epochs": pd.DataFrame({"epoch": [2**31], "layer": [1], "mean_entropy": [1.0], "std_entropy": [0.0]})},
+        "epochs.epoch",
+    ),
+    "epoch of a metric beyond an INTEGER": (
+        {"epoch_metrics": pd.DataFrame({"epoch": [-(2**40)], "name": ["l"], "value": [1]})},
+        "epoch_metrics.epoch",
+    ),
     "epochs without a column": ({"epochs": pd.DataFrame({"epoch": [0]})}, "epochs"),
     "NaN metric": ({"epoch_metrics": pd.DataFrame({"epoch": [0], "name": ["l"], "value": [np.nan]})}, "epoch_metrics"),
     "fractional epoch": ({"epoch_metrics": pd.DataFrame({"epoch": [0.5], "name": ["l"], "value": [1]})}, "whole"),
     "NaN in the config": ({"config": {"lr": float("nan")}}, "config"),
+    "half a character in the config": ({"config": {"name": "\ud800"}}, "config"),
     "object in the provenance": ({"provenance": {"x": object()}}, "provenance"),
 }
 

@@ -17,6 +17,7 @@ import pytest
 
 from engine.errors import CacheError, CorruptShard
 from engine.store import atomic, read_shard, shard_paths, verify_shard, write_shard
+from engine.store import shard as module
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -115,19 +116,82 @@ def test_a_missing_shard(tmp_path):
         shard_paths(tmp_path / "nowhere")
 
 
-def test_verify_recounts(shard):
-    from engine.store import shard as module
-
-    file = pq.ParquetFile(shard)
-    header = json.loads(file.metadata.metadata[b"routecal"])
-    header["run"]["n_correct"] += 1
+def describe_anew(path, change):
+    """Change the description of a run under a checksum that fits."""
+    file = pq.ParquetFile(path)
+    run = json.loads(file.metadata.metadata[b"routecal"])["run"]
+    change(run)
     columns = {
         name: column.to_numpy() for name, column in zip(file.schema_arrow.names, file.read().columns, strict=True)
     }
-    header["digest"] = module._digest(header["run"], columns)
-    pq.write_table(file.read().replace_schema_metadata({b"routecal": json.dumps(header)}), shard)
+    header = {"format": module.FORMAT, "run": run, "digest": module._digest(run, columns)}
+    pq.write_table(file.read().replace_schema_metadata({b"routecal": json.dumps(header)}), path)
+
+
+@pytest.mark.parametrize("name", ["n_samples", "n_correct"])
+def test_verify_recounts(shard, name):
+    describe_anew(shard, lambda run: run.update({name: run[name] + 1}))
     with pytest.raises(CorruptShard, match="recorded counts"):
         verify_shard(shard)
+    describe_anew(shard, lambda run: run.pop(name))
+    with pytest.raises(CorruptShard, match="recorded counts"):
+        verify_shard(shard)
+
+
+def test_verify_looks_at_one_file_even_if_it_is_replaced(shard, make_record, monkeypatch):
+    really = module._rebuild
+
+    def replaced_meanwhile(run, columns):
+        write_shard(make_record(n=70), shard.parent)
+        return really(run, columns)
+
+    monkeypatch.setattr(module, "_rebuild", replaced_meanwhile)
+    assert verify_shard(shard).n_samples == 60
+
+
+def test_verify_takes_logits_with_a_large_offset(tmp_path, make_record):
+    logits = np.random.default_rng(0).normal(size=(60, 4)) * 3
+    record = verify_shard(write_shard(make_record(logits=logits + 1e5), tmp_path))
+    np.testing.assert_allclose(record.confidence, make_record(logits=logits).confidence, atol=0.02)
+
+
+def test_verify_takes_ties(tmp_path, make_record):
+    """Of equal logits the first is the prediction, so that half of these labels are right."""
+    logits = np.tile([1.0, 2.0, 2.0, 0.0], (60, 1))
+    record = verify_shard(write_shard(make_record(logits=logits, labels=np.arange(60) % 2 + 1), tmp_path))
+    assert record.accuracy == 1 / 2
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_verify_derives_correctness_in_both_directions(right, shard, monkeypatch):
+    """A prediction marked otherwise than it is, with counts and checksum that agree to it."""
+    really = module._rebuild
+
+    def marked_otherwise(run, columns):
+        record = really(run, columns)
+        record.correct[np.flatnonzero(record.correct == right)[0]] ^= True
+        return record
+
+    describe_anew(shard, lambda run: run.update(n_correct=run["n_correct"] + (-1 if right else 1)))
+    monkeypatch.setattr(module, "_rebuild", marked_otherwise)
+    with pytest.raises(CorruptShard, match="correctness differs"):
+        verify_shard(shard)
+
+
+def test_what_cannot_be_tidied_up_does_not_spoil_a_write(tmp_path, make_record):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / f".r0.parquet.{atomic.HOST}-{dead.pid}-0123abcd.tmp").mkdir()
+    assert write_shard(make_record(), tmp_path).exists()
+
+
+def test_an_error_without_words_is_named_by_its_kind(tmp_path, make_record, monkeypatch):
+    def silent(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr(pq, "write_table", silent)
+    with pytest.raises(CacheError, match=r"cannot be written \(OSError\); nothing was changed"):
+        write_shard(make_record(), tmp_path)
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, make_record, monkeypatch):
