@@ -27,11 +27,12 @@ def keeps_predictions(logits: np.ndarray, probabilities: np.ndarray) -> bool:
     return bool((probabilities[rows, logits.argmax(axis=1)] >= probabilities.max(axis=1)).all())
 
 
-def test_registry_is_the_papers_list():
+def test_registry_holds_the_papers_list_in_its_order():
     listed = "none ts ets vs cts pts hb bbq isotonic sbece lc rcmmc nw_conf nw_conf_entropy nw_conf_routing"
-    assert " ".join(NAMES) == listed
-    assert WITH_FEATURE == ["nw_conf_routing"]
-    assert [name for name, entry in CALIBRATORS.items() if not entry.keeps_argmax] == ["vs", "hb", "bbq", "isotonic"]
+    paper = listed.split()
+    assert [name for name in NAMES if name in paper] == paper
+    assert [name for name in paper if name in WITH_FEATURE] == ["nw_conf_routing"]
+    assert [name for name in paper if not CALIBRATORS[name].keeps_argmax] == ["vs", "hb", "bbq", "isotonic"]
     for name, entry in CALIBRATORS.items():
         assert entry.name == name
         assert entry.label
