@@ -16,24 +16,21 @@ from app.components.page import presenting, run_page  # noqa: E402
 from app.components.presenter import present  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 from app.serving.gate import require_entry  # noqa: E402
-from app.serving.log import begin_request, set_up_log  # noqa: E402
+from app.serving.log import begin_request, referring_to_log, set_up_log  # noqa: E402
 
 st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
 set_up_log()
-reference = begin_request()
-require_entry()
-sections: dict[str, list] = {}
-for entry in PAGES:
-    page = st.Page(entry.script, title=entry.title, url_path=entry.address or "root", default=not entry.address)
-    sections.setdefault(entry.section, []).append(page)
-# The first page is served at the root; whoever types its name gets it too, and not a notice that it is missing.
-by_name = st.Page(PAGES[0].script, title=PAGES[0].title, url_path=PAGES[0].name, visibility="hidden")
-current = st.navigation(sections | {"": [by_name]}, position="hidden" if presenting() else "sidebar", expanded=True)
-if presenting():
-    present(current, [page for pages in sections.values() for page in pages])
-try:
+begin_request()
+with referring_to_log():
+    require_entry()
+    sections: dict[str, list] = {}
+    for entry in PAGES:
+        page = st.Page(entry.script, title=entry.title, url_path=entry.address or "root", default=not entry.address)
+        sections.setdefault(entry.section, []).append(page)
+    # The first page is served at the root; whoever types its name gets it too, and not a notice that it is missing.
+    by_name = st.Page(PAGES[0].script, title=PAGES[0].title, url_path=PAGES[0].name, visibility="hidden")
+    current = st.navigation(sections | {"": [by_name]}, position="hidden" if presenting() else "sidebar", expanded=True)
+    if presenting():
+        present(current, [page for pages in sections.values() for page in pages])
     run_page(current.run)
-except Exception:  # Streamlit shows its type and logs its trace; the reference leads from the one to the other
-    st.error(f"Something went wrong. The server's log has it under {reference}.")
-    raise
 spare_modules()  # those that the page has just imported too

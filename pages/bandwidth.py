@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app.benchmark_view import KernelView
+from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import Page, open_page
 from app.loaders import results_bandwidth as results
@@ -65,7 +66,7 @@ def live(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None)
         )
 
 
-@st.fragment
+@fragment
 def one_setting(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None) -> None:
     """Exact numbers at any pair of bandwidths; the sliders redraw this part only."""
     smoother = prepared.smoother

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.components.fragment import fragment
 from app.components.page import open_page
 from app.loaders import results
 from app.loaders import results_controls as controls
@@ -19,7 +20,7 @@ if view.rho is None:
 page.verdict(results.verdict(view).sentence, controls=False)
 
 
-@st.fragment
+@fragment
 def plant() -> None:
     """The slider redraws this part only."""
     left, right = st.columns([1, 3])

@@ -3,9 +3,9 @@
 import streamlit as st
 
 from app.components.feature_builder import build_feature
+from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import open_page
-from app.components.unreadable import calmly
 from app.loaders import results_features as results
 from app.plots import features as plots
 from app.plots.gap import tertile_curves
@@ -46,8 +46,7 @@ def candidates(own: CustomFeature | None) -> None:
         )
 
 
-@st.fragment
-@calmly
+@fragment
 def build() -> None:
     """The choices redraw this part only."""
     left, right = st.columns([1, 3])

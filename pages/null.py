@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import open_page
 from app.loaders import results
@@ -22,7 +23,7 @@ verdict = results.verdict(view)
 page.verdict(verdict.sentence)
 
 
-@st.fragment
+@fragment
 def draw_null() -> None:
     """The choices redraw this part only."""
     controls, main = st.columns([1, 3])

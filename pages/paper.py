@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import paper_tables as tables
 from app.components.evidence import ask
+from app.components.fragment import fragment
 from app.components.page import open_page
 from app.loaders import results_paper
 from app.plots import paper as plots
@@ -66,7 +67,7 @@ page.heading("Does the paper add up?")
 page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")
 
 
-@st.fragment
+@fragment
 def listed_claims() -> None:
     """The filters redraw this part only."""
     first, second, third = st.columns(3)

@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import Page, open_page, presenting
 from app.components.probe_settings import choose_settings
@@ -38,7 +39,7 @@ def numbers(page: Page, result: ProbeResult, shown: tuple[str, ...], given: Desc
         page.table(pd.DataFrame(rows), "contrasts", names=names, formats={"estimate": "%+.4f"})
 
 
-@st.fragment
+@fragment
 def predictions(page: Page, result: ProbeResult, given: Descriptor) -> None:
     """Whether a probe's predictions come true; the choice redraws this part only."""
     left, right = st.columns([1, 3])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import html
+import json
 import os
 import re
 import socket
@@ -15,11 +16,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 from urllib.parse import urlencode
 
 import numpy as np
@@ -87,25 +88,40 @@ class Served:
     def stream(self) -> str:
         return f"ws://127.0.0.1:{self.port}/_stcore/stream"
 
+    def log_lines(self) -> list[dict[str, str]]:
+        """What was logged so far; Streamlit's own greeting is not JSON."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
 
 @contextmanager
-def serve(cache: Path, log: Path, *, around: tuple[str, ...] = (), **environment: str) -> Iterator[Served]:
+def serve(
+    cache: Path, log: Path, *, around: tuple[str, ...] = (), script: str = "app/main.py", **environment: str
+) -> Iterator[Served]:
     """A dashboard over a cache, ended afterwards; its log goes to a file.
 
     around : a command that the server's own is handed to, such as one that changes what it may write to.
+    script : what is served; another one than the dashboard's own may prepare something and then run that.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [*around, sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
+    port = free_port()
+    command = [*around, sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
+    settings = os.environ | {"ROUTECAL_CACHE": str(cache)} | environment
+    with running([*command, "--server.address", "127.0.0.1"], port, log, folder=ROOT, environment=settings) as served:
+        yield served
+
+
+@contextmanager
+def running(
+    command: Sequence[str], port: int, log: Path, *, folder: Path, environment: Mapping[str, str]
+) -> Iterator[Served]:
+    """What this command serves in a folder, once it is healthy; ended afterwards."""
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "--server.address", "127.0.0.1"],
-            cwd=ROOT,
-            env=os.environ | {"ROUTECAL_CACHE": str(cache)} | environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
         _wait_until_healthy(port, process)
         yield Served(port, process, log)
@@ -138,6 +154,8 @@ class Seen:
     elements: dict[tuple[int, ...], Element] = field(default_factory=dict)
     looks_again: dict[str, float] = field(default_factory=dict)
     """Seconds after which a browser would run a fragment again, by fragment."""
+    fragments: list[str] = field(default_factory=list)
+    """Those that have drawn something, in order."""
 
     def of(self, *kinds: str) -> list[Element]:
         """The elements of these kinds, from the top."""
@@ -148,6 +166,10 @@ class Seen:
         """All prose on the page."""
         bodies = (getattr(element, str(element.WhichOneof("type"))).body for element in self.of("markdown", "html"))
         return html.unescape(" ".join(bodies))
+
+    @property
+    def titles(self) -> list[str]:
+        return [element.heading.body for element in self.of("heading") if element.heading.tag == "h1"]
 
     @property
     def alerts(self) -> list[str]:
@@ -178,15 +200,18 @@ def _digest(element: Element) -> str:
 class Viewer:
     """One browser window. `async with Viewer(served) as viewer: seen = await viewer.open("gap")`."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, headers: Mapping[str, str] | None = None) -> None:
         self._address = served.stream
+        self._headers = headers  # such as a reverse proxy adds
         self._page = ""
         self._query = ""
         self._script = ""
         self._socket: ClientConnection
 
     async def __aenter__(self) -> Self:
-        self._socket = await connect(self._address, subprotocols=["streamlit"], max_size=None)
+        self._socket = await connect(
+            self._address, subprotocols=["streamlit"], max_size=None, additional_headers=self._headers
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -210,6 +235,10 @@ class Viewer:
         """Do it once."""
         fragment, seconds = next(iter(seen.looks_again.items()))
         await asyncio.sleep(seconds)
+        return await self.redraw(seen, fragment)
+
+    async def redraw(self, seen: Seen, fragment: str) -> Seen:
+        """Do what a click on a control of a fragment does: draw the fragment only."""
         await self._send(fragment)
         return await self._read(seen)
 
@@ -223,10 +252,13 @@ class Viewer:
             request.rerun_script.page_name = self._page
         await self._socket.send(request.SerializeToString())
 
+    async def receive(self) -> bytes:
+        return cast(bytes, await asyncio.wait_for(self._socket.recv(), timeout=90))
+
     async def _read(self, seen: Seen) -> Seen:
         """Add what the script draws to what was there, until it is done; one that begins anew starts with nothing."""
         while True:
-            message = ForwardMsg.FromString(await asyncio.wait_for(self._socket.recv(), timeout=90))
+            message = ForwardMsg.FromString(await self.receive())
             match message.WhichOneof("type"):
                 case "script_finished":
                     if message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
@@ -237,6 +269,8 @@ class Viewer:
                 case "auto_rerun":
                     seen.looks_again[message.auto_rerun.fragment_id] = message.auto_rerun.interval
                 case "delta":
+                    if message.delta.fragment_id and message.delta.fragment_id not in seen.fragments:
+                        seen.fragments.append(message.delta.fragment_id)
                     place = tuple(message.metadata.delta_path)
                     if message.delta.WhichOneof("type") == "new_element":
                         seen.elements[place] = message.delta.new_element

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.components import calibrator_tables as tables
+from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import Page
 from app.loaders import results_calibrators as results
@@ -19,7 +20,7 @@ from engine.benchmark.sensitivity import SIZES
 from engine.calibrators import CALIBRATORS
 
 
-@st.fragment
+@fragment
 def before_and_after(page: Page, result: BenchmarkResult) -> None:
     """Reliability of the chosen method beside no calibration, on the evaluated half."""
     methods = [name for name in result.fitted if name != REFERENCE]
@@ -64,7 +65,7 @@ def offer_splits(page: Page, run_ids: Sequence[str]) -> None:
         _by_split(page, pd.concat(found))
 
 
-@st.fragment
+@fragment
 def _by_size(page: Page, frame: pd.DataFrame) -> None:
     """A metric against the number of calibration samples."""
     metric = _choose_metric(frame, "size-metric")
@@ -77,7 +78,7 @@ def _by_size(page: Page, frame: pd.DataFrame) -> None:
     tables.sizes_table(page, curves, metric)
 
 
-@st.fragment
+@fragment
 def _by_split(page: Page, frame: pd.DataFrame) -> None:
     """Ranks over random splits."""
     metric = _choose_metric(frame, "split-metric")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from concurrent.futures import wait
+from functools import partial
 from typing import TypeVar, cast
 
 import streamlit as st
 
-from app.components.unreadable import calmly
+from app.components.fragment import fragment
 from app.loaders.jobs import GivenUp, Job, jobs, viewer
 from app.wording import plain
 from engine.types import Progress
@@ -39,6 +40,9 @@ def long_work(
     found = jobs().find(key)
     if found is not None:
         return cast(Result, found)
+    failed_key, failure = st.session_state.pop(f"{name}-failed", (None, None))
+    if failure is not None and failed_key == key:
+        raise failure
     asked, stopped = f"{name}-asked", f"{name}-stopped"
 
     def begin() -> None:
@@ -66,14 +70,14 @@ def _is_done(job: Job[Result]) -> bool:
     return job.future.done() and not isinstance(job.future.exception(), GivenUp)
 
 
-@st.fragment(run_every=_GLANCE)
-@calmly
+@partial(fragment, run_every=_GLANCE)
 def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Result], stop: Callable[[], None]) -> None:
     if jobs().find(key) is not None or st.session_state.get(f"{name}-stopped") == key:
         st.rerun()
     job = jobs().watch(key, compute, viewer())
-    if _is_done(job):
-        job.future.result()  # a failure is shown here; a success is found at the next look
+    if _is_done(job):  # a failure ends the looking: the page shows it once, instead of here again and again
+        st.session_state[f"{name}-failed"] = key, job.future.exception()
+        st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(job.fraction, plain(job.text))
         st.button("Stop", key=f"{name}-stop", on_click=stop)

@@ -16,8 +16,9 @@ import streamlit as st
 from app.benchmark_view import BenchmarkView
 from app.cache_view import CacheView
 from app.components import sidebar
+from app.components.fragment import raise_failure_of_a_fragment
 from app.components.send import offer_run_report
-from app.components.unreadable import raise_failure_of_a_fragment, show_unreadable, warn_of_older
+from app.components.unreadable import show_unreadable, warn_of_older
 from app.export import Item, page_html
 from app.export.latex import to_latex
 from app.export.spreadsheet import to_csv

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import ParamSpec
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from app.components.fragment import fragment
 from app.loaders.cache import Current, current_cache, reason
 from app.serving.log import LOG
 from engine.errors import CacheError
 from engine.store import Cache
 
-Arguments = ParamSpec("Arguments")
 _AGAIN = 2.0
 """Seconds between two looks at a cache that could not be read."""
-_FAILED = "routecal-unreadable"
 
 
 def warn_of_older(current: Current) -> None:
@@ -42,7 +38,7 @@ def show_unreadable(error: CacheError, path: Path, cache: Cache | None) -> None:
     _look_again(path, cache)
 
 
-@st.fragment(run_every=_AGAIN)
+@partial(fragment, run_every=_AGAIN)
 def _look_again(path: Path, failed: Cache | None) -> None:
     try:
         current = current_cache(path)
@@ -50,26 +46,3 @@ def _look_again(path: Path, failed: Cache | None) -> None:
         return
     if not current.trouble and (failed is None or current.cache.identity != failed.identity):
         st.rerun()
-
-
-def calmly(function: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """For fragments that read the cache: a failure to read is the whole page's affair, not an error box."""
-
-    @wraps(function)
-    def guarded(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
-        try:
-            function(*arguments, **named)
-        except CacheError as error:
-            context = get_script_run_ctx()
-            if context is not None and context.fragment_ids_this_run:
-                st.rerun()  # the whole page, which says what is wrong
-            st.session_state[_FAILED] = error
-
-    return guarded
-
-
-def raise_failure_of_a_fragment() -> None:
-    """At the end of a page: what one of its fragments could not read."""
-    error = st.session_state.pop(_FAILED, None)
-    if error is not None:
-        raise error

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+import re
+import socket
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from websockets.exceptions import InvalidStatus
 
+from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
+from engine.importing.isolated import UPLOAD_LIMITS
+from tests.viewers import ROOT, Seen, Served, Viewer, serve
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("serving")
+SECRET = "secret reason"
+"""See tests/app/spoilt.py, which is imported by the server and not here, where it would spoil other tests."""
 
 
 @pytest.fixture
@@ -39,13 +52,6 @@ def test_the_password_lets_in_and_nothing_else_does(door: AppTest, monkeypatch):
     assert "What is in this cache" in door.title[0].value  # asked once per session
 
 
-def test_a_request_that_did_not_pass_the_proxy_is_turned_away(door: AppTest, monkeypatch):
-    monkeypatch.setenv(gate.USER_HEADER, "X-Forwarded-User")
-    door.run()
-    assert "sign-in page" in door.error[0].value
-    assert len(door.title) == 0
-
-
 def test_a_log_line_is_json_with_its_request_and_trace():
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
@@ -53,23 +59,179 @@ def test_a_log_line_is_json_with_its_request_and_trace():
     logger = logging.getLogger("routecal-test")
     logger.addHandler(handler)
     logger.propagate = False
-    reference = begin_request()
+    begin_request()
     try:
         raise ValueError('a "quoted"\nreason')
     except ValueError:
         logger.exception("it failed for %s", "reasons")
     line = json.loads(stream.getvalue())
     assert stream.getvalue().count("\n") == 1
-    assert (line["request"], line["level"], line["message"]) == (reference, "error", "it failed for reasons")
+    assert re.fullmatch("[0-9a-f]{12}", line["request"])
+    assert (line["level"], line["message"]) == ("error", "it failed for reasons")
     assert 'ValueError: a "quoted"\nreason' in line["trace"]
 
 
-def test_a_viewer_sees_a_reference_and_not_the_reason(door: AppTest, monkeypatch):
-    def fail() -> None:
-        raise RuntimeError("secret path")
+SPOILT = """
+import runpy, sys
+sys.path.insert(0, {root!r})
+import tests.app.spoilt
+runpy.run_path({root!r} + "/app/main.py")
+"""
+PROXY = {"X-Forwarded-User": "somebody"}
 
-    monkeypatch.setattr("app.components.page.draw_sidebar", fail)
-    door.run()
-    assert "The server's log has it under" in door.error[0].value
-    assert "secret" not in door.error[0].value
-    assert door.exception  # Streamlit's own box: with showErrorDetails = "type" it names the type only
+
+@pytest.fixture(scope="module")
+def served(cache_of_kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The dashboard behind a sign-in, and with faults: see tests/app/spoilt.py."""
+    folder = tmp_path_factory.mktemp("serving")
+    script = folder / "spoilt_main.py"
+    script.write_text(SPOILT.format(root=str(ROOT)))
+    with serve(cache_of_kinds, folder / "log", script=str(script), **{gate.USER_HEADER: "X-Forwarded-User"}) as server:
+        yield server
+
+
+class Listener(Viewer):
+    """A viewer who was let in and keeps every byte that arrives."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(served, PROXY)
+        self.heard = b""
+
+    async def receive(self) -> bytes:
+        message = await super().receive()
+        self.heard += message
+        return message
+
+
+def test_who_has_the_proxys_header_comes_in_and_nobody_else(served: Served):
+    async def knock(headers: dict[str, str]) -> Seen:
+        async with Viewer(served, headers) as viewer:
+            return await viewer.open("overview")
+
+    let_in = asyncio.run(knock(PROXY))
+    assert let_in.titles == [page_for("overview").question]
+    assert not let_in.alerts
+    for headers in ({}, {"X-Forwarded-User": ""}, {"X-User": "somebody"}):
+        turned_away = asyncio.run(knock(headers))
+        assert [element.WhichOneof("type") for element in turned_away.elements.values()] == ["alert"]
+        assert "sign-in page" in turned_away.alerts[0]
+
+
+async def draw(viewer: Viewer, fault: str) -> Seen:
+    return await viewer.open("controls" if "fragment" in fault else "gap", {"fault": fault})
+
+
+async def draw_fragment_alone(viewer: Viewer, fault: str) -> Seen:
+    seen = await draw(viewer, fault)
+    assert not seen.exceptions
+    assert not seen.alerts
+    return await viewer.redraw(seen, seen.fragments[0])
+
+
+async def wait_for_long_work(viewer: Viewer, fault: str) -> Seen:
+    """It fails while a fragment looks at it; the page shows that and looks no more."""
+    seen = await viewer.open("null", {"fault": fault})
+    assert seen.looks_again
+    return await viewer.wait_for(seen)
+
+
+@pytest.mark.parametrize(
+    ("fault", "meet"),
+    [("page", draw), ("fragment", draw), ("fragment alone", draw_fragment_alone), ("job", wait_for_long_work)],
+)
+def test_a_viewer_sees_a_reference_and_the_log_has_the_reason(
+    fault: str, meet: Callable[[Viewer, str], Awaitable[Seen]], served: Served
+):
+    async def visit() -> tuple[Seen, bytes]:
+        async with Listener(served) as viewer:
+            return await meet(viewer, fault), viewer.heard
+
+    before = len(served.log_lines())
+    seen, heard = asyncio.run(visit())
+    assert len(seen.alerts) == 1, seen.alerts
+    reference = re.search(r"The server's log has it under ([0-9a-f]{12})\.", seen.alerts[0])
+    assert reference
+    assert seen.exceptions or fault == "job"  # Streamlit's box; long work fails in its place and the page goes on
+    assert SECRET.encode() not in heard
+    with_trace = [line for line in served.log_lines()[before:] if "trace" in line]
+    assert [line["request"] for line in with_trace] == [reference[1]]
+    assert f"RuntimeError: {SECRET}" in with_trace[0]["trace"]
+    assert with_trace[0]["session"]
+
+
+def test_every_drawing_of_a_fragment_is_a_request_of_its_own(served: Served):
+    async def redraw_twice() -> list[str]:
+        async with Viewer(served, PROXY) as viewer:
+            seen = await draw_fragment_alone(viewer, "fragment alone")
+            first = seen.alerts[0]
+            return [first, (await viewer.redraw(seen, seen.fragments[0])).alerts[0]]
+
+    first, second = asyncio.run(redraw_twice())
+    assert first != second
+
+
+def test_every_line_after_the_first_viewer_is_json(served: Served):
+    """Of loggers made before and after the log was set up, with and without handlers, and of the web server."""
+
+    async def visit() -> None:
+        async with Viewer(served, PROXY) as viewer:
+            await viewer.open("overview")
+            await viewer.open("overview", {"fault": "log"})
+
+    asyncio.run(visit())
+    with socket.create_connection(("127.0.0.1", served.port)) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert b"400" in connection.recv(100)
+    text = served.log.read_text()
+    lines = [json.loads(line) for line in text[text.index("{") :].splitlines()]
+    assert {("streamlit.made_late", "made late"), ("websockets.server", "inherits"), ("uvicorn.error", "has none")} <= {
+        (line["logger"], line["message"]) for line in lines
+    }
+    assert any(line["logger"].startswith("uvicorn") and "Invalid HTTP request" in line["message"] for line in lines)
+
+
+def test_every_fragment_is_ours():
+    """Streamlit's own would show errors that lead nowhere."""
+    for path in (*ROOT.glob("app/**/*.py"), *ROOT.glob("pages/*.py")):
+        if path != ROOT / "app/components/fragment.py":
+            assert "st.fragment" not in path.read_text(), path
+
+
+def test_the_settings_of_a_server():
+    settings = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())
+    assert settings["browser"]["gatherUsageStats"] is False
+    assert settings["client"]["showErrorDetails"] == "type"
+    server = settings["server"]
+    assert [server[name] for name in ("headless", "enableCORS", "enableXsrfProtection")] == [True, True, True]
+    assert server["maxUploadSize"] * 10**6 == UPLOAD_LIMITS.max_bytes
+
+
+def answer(request: urllib.request.Request) -> tuple[int, str]:
+    """Status and text of the server's answer."""
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_another_site_can_neither_upload_nor_listen(served: Served):
+    """A file without the token that only our own page can read; a web socket from elsewhere."""
+    place = f"http://127.0.0.1:{served.port}"
+
+    def upload(**headers: str) -> tuple[int, str]:
+        target = f"{place}/_stcore/upload_file/session/file"
+        return answer(urllib.request.Request(target, data=b"x", method="PUT", headers=headers))
+
+    assert upload() == (403, "XSRF token missing or invalid")
+    with urllib.request.urlopen(f"{place}/_stcore/health", timeout=30) as response:
+        cookie = response.headers["Set-Cookie"].partition(";")[0]
+    assert upload(Cookie=cookie)[0] == 403
+    assert "XSRF" not in upload(**{"Cookie": cookie, "X-Xsrftoken": cookie.partition("=")[2]})[1]
+
+    async def listen() -> None:
+        async with Viewer(served, PROXY | {"Origin": "http://elsewhere.example"}):
+            pass
+
+    with pytest.raises(InvalidStatus, match="403"):
+        asyncio.run(listen())
