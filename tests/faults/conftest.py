@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.scene import Scene, make_scene, write_caches
+from tests.faults.scene import LABS, Scene, prepare, write_caches, write_caches_with_logits
 from tests.viewers import serve
 
 N_RUNS = 4
+N_RUNS_OF_LABS = 2
 
 
 def bound_by_permissions() -> tuple[str, ...]:
@@ -35,4 +36,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         serve(folder / "live" / "cache.duckdb", folder / "served.log", around=bound_by_permissions()) as served,
         serve(folder / "peace" / "old.duckdb", folder / "peace.log") as peace,
     ):
-        yield asyncio.run(make_scene(folder, served, peace))
+        yield asyncio.run(prepare(Scene(folder, served, peace)))
+
+
+@pytest.fixture
+def labs(scene: Scene) -> Iterator[Scene]:
+    """The pages with long work, on a dashboard of their own that has computed nothing yet."""
+    write_caches_with_logits(scene.folder, "labs-", N_RUNS_OF_LABS)
+    live = Scene(scene.folder, scene.served, scene.peace, "labs-", LABS)
+    live.put("old")
+    with serve(live.cache, scene.folder / "labs.log") as served:
+        live.served = served
+        yield asyncio.run(prepare(live))

@@ -19,3 +19,9 @@ def in_private_mounts(script: str) -> tuple[str, ...]:
     if shutil.which("unshare") is None or subprocess.run(trial, capture_output=True).returncode:
         pytest.skip("no file systems may be mounted here")
     return (*enter, "sh", "-c", f'{script} && exec "$@"', "sh")
+
+
+def in_mounts_of(process: int) -> tuple[str, ...]:
+    """A command that runs what it is handed where the file systems of such a process are seen."""
+    users = () if os.getuid() == 0 else ("--user", "--preserve-credentials")
+    return ("nsenter", *users, "--mount", f"--target={process}")

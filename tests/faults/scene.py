@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from app.registry import PAGES
-from engine.store import publish
+from engine.store import RunRecord, publish, write_shard
 from tests.viewers import Seen, Served, Viewer, expected_verdicts, write_version
 
 N_VIEWERS = 10
 WAITING = "waiting"
 CALM = "cannot be read at the moment"
-# Those left out work for long in the background, or show the paper more than the cache.
-BROWSED = [page.name for page in PAGES if page.name not in ("bandwidth", "features", "calibrators", "probes", "paper")]
+VERSIONS = ("old", "new")
+Query = Mapping[str, str]
+LABS: dict[str, Query] = {
+    "bandwidth": {}, "features": {"shuffles": "100"}, "calibrators": {}, "probes": {"epochs": "50"},
+    "paper": {"all": "true"},
+}  # fmt: skip
+"""Pages that work for long in the background, with choices: the shortest work of each, and the paper's longest, which
+alone reads the cache while it works."""
+BROWSED: dict[str, Query] = {page.name: {} for page in PAGES if page.name not in LABS}
+PATIENCE = 180.0
+"""Seconds for a page's work to be done, with ten viewers at once on a busy machine."""
 
 
 @dataclass
 class Scene:
-    """Shards and finished caches `old` and `new`; what every page shows of either, from a dashboard left in peace."""
+    """Shards and finished caches `old` and `new`; what every page shows of either, from a dashboard left in peace.
+
+    kind : before the names of the finished caches, where there are several pairs.
+    pages : those that viewers walk through, with what they choose there.
+    """
 
     folder: Path
     served: Served
     peace: Served
+    kind: str = ""
+    pages: Mapping[str, Query] = field(default_factory=lambda: BROWSED)
     fingerprints: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
     _contents: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
@@ -38,7 +58,7 @@ class Scene:
         return self.folder / "live" / "cache.duckdb"
 
     def finished(self, which: str) -> Path:
-        return self.folder / "peace" / f"{which}.duckdb"
+        return self.folder / "peace" / f"{self.kind}{which}.duckdb"
 
     def put(self, which: str) -> None:
         """Put a finished cache in place as a publish does: beside it, then renamed over it."""
@@ -52,7 +72,8 @@ class Scene:
         key = (which, page)
         if key not in self._contents:
             async with Viewer(self.peace) as viewer:
-                seen = await viewer.wait_for(await viewer.open(page, {"cache": f"{which}.duckdb"}))
+                choices = {"cache": self.finished(which).name, **self.pages[page]}
+                seen = await viewer.wait_for(await viewer.open(page, choices), PATIENCE)
             assert not seen.exceptions
             assert not seen.alerts
             assert self.fingerprints[which] in seen.text
@@ -64,31 +85,73 @@ class Scene:
         """`old`, `new` or `waiting`; anything else on the page, or a mixture, fails."""
         assert not seen.exceptions, seen.exceptions
         found = seen.contents()
-        for which in ("old", "new"):
+        for which in VERSIONS:
             expected = await self.contents(which, page)
             if found == expected:
                 return which
             calm = [alert for alert in seen.alerts if CALM in alert]
-            if calm and set(found[:-1]) <= set(expected):  # what was drawn before it, then the line that says it waits
+            # What was drawn before it, then the line that says it waits; work that is not done has its own words.
+            if calm and (set(found[:-1]) <= set(expected) or page in LABS):
+                await self.told_so_far(seen, page)
                 assert str(self.folder) not in calm[0]
                 assert seen.looks_again, "it does not come back by itself"
                 return WAITING
-        raise AssertionError(f"{page} shows neither cache wholly: {seen.alerts} {seen.text[:500]}")
+        kinds = {which: _differences(found, await self.contents(which, page)) for which in VERSIONS}
+        raise AssertionError(f"{page} shows neither cache wholly: {kinds} {seen.alerts} {seen.text[:500]}")
+
+    async def told_so_far(self, seen: Seen, page: str) -> set[str]:
+        """The one cache, if any, that a page shows which still works: its name or anything that only it can show."""
+        assert not seen.exceptions, seen.exceptions
+        contents = {which: set(await self.contents(which, page)) for which in VERSIONS}
+        alone = {"old": contents["old"] - contents["new"], "new": contents["new"] - contents["old"]}
+        shown = {
+            which
+            for which in VERSIONS
+            if self.fingerprints[which] in seen.text or not alone[which].isdisjoint(seen.contents())
+        }
+        assert len(shown) <= 1, f"{page} mixes two caches: {seen.text[:500]}"
+        return shown
 
 
-async def make_scene(folder: Path, served: Served, peace: Served) -> Scene:
-    scene = Scene(folder, served, peace)
-    for which in ("old", "new"):
+def _differences(found: tuple[str, ...], expected: tuple[str, ...]) -> str:
+    lacks, adds = ([one for one in these if one not in those] for these, those in ((expected, found), (found, expected)))
+    return f"lacks {lacks}, adds {adds}"
+
+
+async def prepare(scene: Scene) -> Scene:
+    """Look at every page of either cache while nothing happens."""
+    for which in VERSIONS:
         scene.fingerprints[which], scene.verdicts[which] = expected_verdicts(scene.finished(which))
-        for page in BROWSED:
+        for page in scene.pages:
             await scene.contents(which, page)
     return scene
 
 
 def write_caches(folder: Path, n_runs: int) -> None:
-    for version, which in enumerate(("old", "new")):
+    for version, which in enumerate(VERSIONS):
         write_version(folder / which, version, 300, n_runs)
         publish(folder / which, folder / "peace" / f"{which}.duckdb")
+
+
+def write_caches_with_logits(folder: Path, kind: str, n_runs: int) -> None:
+    """What the labs need to have work to do; the runs' names and sizes are the same in both versions."""
+    for version, which in enumerate(VERSIONS):
+        shards = folder / f"{kind}{which}"
+        for seed in range(n_runs):
+            rng = np.random.default_rng(1000 + 100 * version + seed)
+            logits = 2 * rng.normal(size=(300, 4))
+            record = RunRecord(
+                run_id=f"run-s{seed}", suite="load", backbone="toy", dataset="dice", variant="full_ar", seed=seed,
+                logits=logits, labels=(logits + rng.gumbel(size=logits.shape)).argmax(axis=1),
+                entropies=rng.random((300, 8)),
+            )  # fmt: skip
+            write_shard(record, shards)
+        publish(shards, folder / "peace" / f"{kind}{which}.duckdb")
+
+
+def log_lines(served: Served) -> list[dict[str, str]]:
+    """What a dashboard has logged; Streamlit's own greeting is not JSON."""
+    return [json.loads(line) for line in served.log.read_text().splitlines() if line.startswith("{")]
 
 
 class Audience:
@@ -97,6 +160,8 @@ class Audience:
     def __init__(self, scene: Scene, served: Served | None = None) -> None:
         self._scene, self._served = scene, served or scene.served
         self._viewers: list[Viewer] = []
+        self._pages: list[str] = []
+        self._seen: list[Seen] = []
         self._stack = AsyncExitStack()
         self._step = 0
 
@@ -108,14 +173,42 @@ class Audience:
         await self._stack.aclose()
 
     async def browse(self) -> set[str]:
-        """Everybody goes on to the next page; what they are told there."""
+        """Everybody goes on to the next page; what they are told there in the end."""
+        await self.go_on()
+        told, _ = await self.settle()
+        return told
+
+    async def go_on(self) -> int:
+        """Everybody goes on to the next page; how many of them then wait for work in the background."""
         self._step += 1
-        pages = [BROWSED[(number + self._step) % len(BROWSED)] for number in range(N_VIEWERS)]
-        found = await asyncio.gather(*map(_settled, self._viewers, pages))
-        return {await self._scene.told(seen, page) for seen, page in zip(found, pages, strict=True)}
+        pages = list(self._scene.pages)
+        self._pages = [pages[(number + self._step) % len(pages)] for number in range(N_VIEWERS)]
+        choices = [self._scene.pages[page] for page in self._pages]
+        self._seen = list(await asyncio.gather(*map(Viewer.open, self._viewers, self._pages, choices)))
+        return sum(bool(seen.looks_again) for seen in self._seen)
+
+    async def settle(self) -> tuple[set[str], set[str]]:
+        """What they are told when the work is done, and of which caches they saw work that was not done yet."""
+        settled = await asyncio.gather(*map(self._settled, self._viewers, self._pages, self._seen))
+        told = {await self._scene.told(seen, page) for (seen, _), page in zip(settled, self._pages, strict=True)}
+        return told, set().union(*(meanwhile for _, meanwhile in settled))
+
+    async def _settled(self, viewer: Viewer, page: str, seen: Seen) -> tuple[Seen, set[str]]:
+        """A page when its work in the background is done; one that has nothing to show stays as it is."""
+        meanwhile: set[str] = set()
+        deadline = time.monotonic() + PATIENCE
+        while seen.looks_again and CALM not in " ".join(seen.alerts):
+            assert time.monotonic() < deadline, f"{page} is not done: {seen.text[:500]}"
+            seen = await viewer.look_again(seen)
+            if seen.looks_again:
+                meanwhile |= await self._scene.told_so_far(seen, page)
+        return seen, meanwhile
 
 
-async def _settled(viewer: Viewer, page: str) -> Seen:
-    """A page when its work in the background is done; one that has nothing to show stays as it is."""
-    seen = await viewer.open(page)
-    return seen if CALM in " ".join(seen.alerts) else await viewer.wait_for(seen)
+class LeavingViewer(Viewer):
+    """A viewer who notices how the server says goodbye."""
+
+    async def goodbye(self) -> int | None:
+        """The code with which the connection is closed."""
+        await self._socket.wait_closed()
+        return self._socket.close_code

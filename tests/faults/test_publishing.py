@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import duckdb
@@ -21,16 +23,15 @@ from engine.errors import CacheError
 from engine.store import open_cache, publish
 from engine.store.atomic import HOST, log_of, remove_leftovers
 from engine.store.sql import ask
-from tests.faults.mounting import in_private_mounts
-from tests.faults.scene import Audience, Scene
-from tests.viewers import ROOT, serve
+from tests.faults.mounting import in_mounts_of, in_private_mounts
+from tests.faults.scene import Audience, Scene, log_lines
+from tests.viewers import ROOT, Seen, Served, Viewer, serve
 
 pytestmark = pytest.mark.xdist_group("faults")
 
 PUBLISH = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from app.loaders.own import _state
 from engine.errors import CacheError
 from engine.store import publish
 print("ready", flush=True)
@@ -43,10 +44,28 @@ except CacheError as error:
 """
 
 
-def builder(target: Path, *shards: Path, before: tuple[str, ...] = (), **options: object) -> subprocess.Popen[bytes]:
-    """A process that publishes these folders one after the other."""
-    command = [*before, sys.executable, "-c", PUBLISH, str(ROOT), str(target), *map(str, shards)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+PERSIST = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+from engine.errors import CacheError
+from engine.store import publish
+while True:
+    try:
+        publish(sys.argv[3], sys.argv[2])
+        break
+    except CacheError as error:
+        print(json.dumps(str(error)), flush=True)
+        time.sleep(0.1)
+print(json.dumps("published"))
+"""
+
+
+def builder(
+    target: Path, *shards: Path, before: tuple[str, ...] = (), script: str = PUBLISH, **options: object
+) -> subprocess.Popen[bytes]:
+    """A process that publishes these folders one after the other, or one of them as soon as it can."""
+    command = [*before, sys.executable, "-c", script, str(ROOT), str(target), *map(str, shards)]
+    return subprocess.Popen(command, **{"stdout": subprocess.PIPE} | options)  # type: ignore[call-overload,no-any-return]
 
 
 def outcome(process: subprocess.Popen[bytes]) -> str:
@@ -122,8 +141,64 @@ def test_ten_viewers_while_builders_are_killed(scene: Scene):
     assert [path.name for path in scene.cache.parent.iterdir()] == [scene.cache.name]
 
 
-def test_ten_viewers_while_the_disk_is_full(scene: Scene):
-    """A builder that runs out of room, early or late, changes nothing and says so."""
+def test_ten_viewers_while_the_disk_is_full(scene: Scene, tmp_path: Path):
+    """A builder that fails again and again, early or late in its work, changes nothing, and publishes into new room.
+
+    Dashboard and builder share a file system of their own, on which a ballast leaves no room at first. Skipped where
+    no file system may be mounted; the next test is not.
+    """
+    disk, size = tmp_path / "disk", scene.finished("new").stat().st_size
+    disk.mkdir()
+    around = in_private_mounts(
+        f'mount -t tmpfs -o size={6 * size} none "{disk}" && cp "{scene.finished("old")}" "{disk}/cache.duckdb"'
+        f' && ! head -c {6 * size} /dev/zero > "{disk}/ballast"'
+    )
+    with (
+        serve(disk / "cache.duckdb", tmp_path / "log", around=around) as served,
+        (tmp_path / "told").open("wb") as told,
+    ):
+        child = builder(
+            disk / "cache.duckdb",
+            scene.folder / "new",
+            before=in_mounts_of(served.process.pid),
+            script=PERSIST,
+            stdout=told,
+        )
+        try:
+            inside = Path(f"/proc/{served.process.pid}/root{disk}")
+            asyncio.run(_make_room(Audience(scene, served), child, inside, Path(told.name), size))
+            assert {path.name for path in inside.iterdir()} == {"cache.duckdb", "ballast"}
+        finally:
+            child.kill()
+            child.wait()
+    assert not [line for line in log_lines(served) if line["level"] == "error"]
+
+
+async def _make_room(full: Audience, child: subprocess.Popen[bytes], disk: Path, told: Path, size: int) -> None:
+    """Let the builder come further and further; viewers browse until it has failed thrice more each time."""
+    ballast = disk / "ballast"
+    filled = ballast.stat().st_size
+    async with full as audience:
+        for share in (0.0, 0.3, 0.9):
+            os.truncate(ballast, filled - int(share * size))
+            enough = failed(told) + 3
+            assert await browse_until(lambda enough=enough: failed(told) >= enough, audience) == {"old"}
+            assert child.poll() is None
+        os.truncate(ballast, 0)
+        assert await browse_until(lambda: child.poll() is not None, audience) <= {"old", "new"}
+        assert await audience.browse() == {"new"}
+    *reasons, last = map(json.loads, told.read_bytes().splitlines())
+    assert last == "published"
+    assert all("nothing was changed" in reason and "No space left" in reason for reason in reasons), reasons
+
+
+def failed(told: Path) -> int:
+    """How often a persistent builder has failed so far."""
+    return len(told.read_bytes().splitlines())
+
+
+def test_ten_viewers_while_no_file_may_grow(scene: Scene):
+    """A builder that runs into a limit on the size of its files, early or late, changes nothing and says so."""
     scene.put("old")
     size = scene.finished("new").stat().st_size
     before = set(scene.cache.parent.iterdir())
@@ -204,7 +279,7 @@ DAY = 24 * 3600 * 10**9
     [(0, False), (-400 * DAY, False), (0, True), (400 * DAY, True)],
     ids=["within a tick", "back", "within a tick, copied over", "ahead, copied over"],
 )
-def test_ten_viewers_while_the_clock_jumps(jump: int, in_place: bool, scene: Scene):
+def test_ten_viewers_while_files_are_dated_by_a_clock_that_jumps(jump: int, in_place: bool, scene: Scene):
     """A new cache of the same size, dated like the old one or earlier, is noticed all the same.
 
     Even when it is copied over the old file, which keeps its inode: nothing but DuckDB's own headers tells them apart.
@@ -225,6 +300,73 @@ def test_ten_viewers_while_the_clock_jumps(jump: int, in_place: bool, scene: Sce
             assert await audience.browse() == {"new"}
 
     asyncio.run(watch())
+
+
+CLOCK = Path(__file__).parent / "clock"
+HOUR = 3600
+
+
+def test_ten_viewers_while_the_clock_of_the_machine_jumps(scene: Scene, tmp_path: Path):
+    """An hour ahead, then an hour back, for dashboard and builder alike, while a job is under way.
+
+    The job is neither given up nor kept waiting, and new caches are picked up.
+    """
+    clock = tmp_path / "clock"
+    clock.write_text("+0000")
+    environment = {"PYTHONPATH": str(CLOCK), "ROUTECAL_TEST_CLOCK": str(clock)}
+
+    async def watch(served: Served) -> None:
+        async with Audience(scene, served) as audience:
+            for jump, inits in ((b"+3600", "10"), (b"-3600", "9")):  # another number, and the job is another
+                scene.put("old")
+                async with Viewer(served) as viewer:
+                    seen = await viewer.open("probes", {"epochs": "800", "width": "64", "inits": inits})
+                    while progress(seen) < 30:
+                        assert seen.looks_again, "nothing is computed in the background"
+                        seen = await viewer.look_again(seen)
+                    with clock.open("r+b") as file:  # in one step: whoever reads it meanwhile must find a number
+                        file.write(jump)
+                    _, told = await asyncio.gather(goes_on(viewer, seen), audience.browse())
+                assert told == {"old"}
+                await asyncio.to_thread(wait_for_clock, served, int(jump))
+                child = builder(scene.cache, scene.folder / "new", env=os.environ | environment)
+                publishing = asyncio.create_task(asyncio.to_thread(outcome, child))
+                assert await browse_until(publishing.done, audience) <= {"old", "new"}
+                assert await publishing == "published"
+                assert await audience.browse() == {"new"}
+
+    with serve(scene.cache, tmp_path / "log", **environment) as served:
+        asyncio.run(watch(served))
+    assert not [line for line in log_lines(served) if line["level"] == "error"]
+
+
+def progress(seen: Seen) -> int:
+    """How far the job is that a page waits for, in percent."""
+    return max((element.progress.value for element in seen.of("progress")), default=0)
+
+
+async def goes_on(viewer: Viewer, seen: Seen) -> None:
+    """The job ends without having begun anew: one that was given up would."""
+    before = progress(seen)
+    while seen.looks_again:
+        seen = await viewer.look_again(seen)
+        if seen.looks_again:
+            assert progress(seen) >= before
+            before = progress(seen)
+    assert not seen.exceptions
+    assert not seen.alerts
+
+
+def wait_for_clock(served: Served, off_by: int) -> None:
+    """Until the dates that the server writes in its answers are off by this much."""
+    deadline = time.monotonic() + 60
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/_stcore/health", timeout=60) as answer:
+            date = parsedate_to_datetime(answer.headers["date"])
+        if abs(date.timestamp() - time.time() - off_by) < HOUR / 2:
+            return
+        assert time.monotonic() < deadline, f"the server has it {date}"
+        time.sleep(0.2)
 
 
 def test_a_clock_that_jumps_a_day_does_not_take_a_builders_work_away(tmp_path: Path):
@@ -278,9 +420,11 @@ def test_two_dashboards_and_one_builder_share_a_folder(scene: Scene):
             assert outcome(child) == "published"
             assert await asyncio.gather(first.browse(), second.browse()) == [{"new"}, {"new"}]
 
+    n_lines = len(log_lines(scene.served))
     with serve(scene.cache, scene.folder / "second.log") as served:
         asyncio.run(watch(Audience(scene, served)))
-    assert '"level": "error"' not in (scene.folder / "second.log").read_text()
+    logged = [*log_lines(scene.served)[n_lines:], *log_lines(served)]
+    assert not [line for line in logged if line["level"] == "error"]
 
 
 def test_a_cache_replaced_while_it_is_opened_is_one_or_the_other(scene: Scene, tmp_path: Path, monkeypatch):

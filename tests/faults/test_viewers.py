@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import shutil
@@ -19,7 +18,7 @@ import pytest
 from engine.store import open_cache, publish
 from engine.verdict import judge
 from tests.faults.conftest import bound_by_permissions
-from tests.faults.scene import WAITING, Audience, Scene
+from tests.faults.scene import WAITING, Audience, Scene, log_lines
 from tests.viewers import FEATURE, Viewer, write_version
 
 pytestmark = pytest.mark.xdist_group("faults")
@@ -148,7 +147,7 @@ def test_ten_viewers_while_the_file_is(name: str, scene: Scene):
 
 async def _meet(fault: Fault, scene: Scene) -> None:
     scene.put("old")
-    n_lines = len(log_lines(scene))
+    n_lines = len(log_lines(scene.served))
     async with Audience(scene) as audience:
         assert await audience.browse() == {"old"}
         with fault(scene):
@@ -156,17 +155,12 @@ async def _meet(fault: Fault, scene: Scene) -> None:
         scene.put("new")
         assert await audience.browse() == {"new"}
     assert scene.served.process.poll() is None
-    entries = log_lines(scene)[n_lines:]
+    entries = log_lines(scene.served)[n_lines:]
     warnings = [entry for entry in entries if entry["logger"] == "routecal" and entry["level"] == "warning"]
     assert warnings, "nothing in the log"
     assert all(entry["request"] and entry["session"] for entry in warnings)
     assert any("can be read again" in entry["message"] for entry in entries)
     assert not any("trace" in entry for entry in entries)
-
-
-def log_lines(scene: Scene) -> list[dict[str, str]]:
-    """What the dashboard has logged; Streamlit's own greeting is not JSON."""
-    return [json.loads(line) for line in scene.served.log.read_text().splitlines() if line.startswith("{")]
 
 
 def test_a_viewer_who_has_nothing_to_show_waits_and_comes_back(scene: Scene):
