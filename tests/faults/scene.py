@@ -114,7 +114,8 @@ class Scene:
 
 
 def _differences(found: tuple[str, ...], expected: tuple[str, ...]) -> str:
-    lacks, adds = ([one for one in these if one not in those] for these, those in ((expected, found), (found, expected)))
+    lacks = [one for one in expected if one not in found]
+    adds = [one for one in found if one not in expected]
     return f"lacks {lacks}, adds {adds}"
 
 
