@@ -1,7 +1,7 @@
 """Is there a better routing scalar? Every obvious one tried, and the price of having tried them all.
 
 The best of m p-values is small by chance, so it is held against the same search on shuffled routing: among samples of
-like confidence (equal-mass bins of 100, the audited test's own) whole routing rows change places, which keeps all that
+like confidence (the audited test's own bins) whole routing rows change places, which keeps all that
 the candidates have in common and cuts only their tie to correctness. To move the rows or to move the outcomes of a bin
 pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins of all candidates as they are, so the
 trend statistics of all shuffles are one matrix product.
@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
 
 from engine import validation
 from engine.benchmark.methods import silent
@@ -24,8 +23,8 @@ from engine.controls.batch import BatchTest, Layout, chunks
 from engine.errors import InvalidInput, MissingData
 from engine.features import CustomFeature, feature
 from engine.gaps.gap import MIN_SUPPORT
-from engine.gaps.presets import AUDITED, PAPER, audited_bins
-from engine.gaps.stratified import SMALLEST_P
+from engine.gaps.presets import AUDITED, PAPER, audited_bins, matches_confidence
+from engine.gaps.stratified import two_sided
 from engine.gaps.trend import TrendDesign
 from engine.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.types import BoolArray, FloatArray, IntArray, Progress, RunData
@@ -107,8 +106,8 @@ class SearchedTest:
 class FeatureSearch:
     """The search over one run: candidates, both tests, and how it was made.
 
-    effect : (m,) change of accuracy from the low tertile to the high one at matched confidence, as the trend sees it.
-    matched : whether there was more than one bin to match confidence with.
+    effect : (m,) change of accuracy from the low to the high third of samples of like confidence, as the trend sees it.
+    matched : whether there were bins enough to match confidence; otherwise neither test's search says anything.
     """
 
     candidates: tuple[CustomFeature, ...]
@@ -156,23 +155,27 @@ def search_features(
     candidates = search_candidates(run.n_layers)
     values = [validation.vector("entropies", feature(run, candidate)) for candidate in candidates]
     report = progress or silent
-    bins = equal_mass_bins(confidence, audited_bins(run.n_samples))
+    matching_bins = audited_bins(run.n_samples)
+    bins = equal_mass_bins(confidence, matching_bins)
     report(0.0, "shuffling routing")
+    # Outcomes take a byte each, an eighth of a number.
+    validation.draws("n_shuffles", n_shuffles, width=max(run.n_samples // 8, 2 * len(candidates)))
     outcomes = _shuffled_outcomes(correct, bins, n_shuffles, seed)  # row 0 is the data
     audited, effect = _audited_pvalues(outcomes, bins, values)
-    preset = replace(PAPER, n_bins=n_bins)
+    preset = PAPER.over(n_bins)
     paper = np.empty_like(audited)
     for position, rho in enumerate(values):
         report((position + 1) / (len(values) + 1), f"scalar {position + 1} of {len(values)}")
         layout, order = Layout.of(confidence, rho, quantiles)
         batch = BatchTest(preset, layout, min_support)
-        paper[:, position] = batch.pvalues(batch.summarise(outcomes[:, order]))
+        parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), batch.width))[:-1])
+        paper[:, position] = batch.pvalues(np.concatenate([batch.summarise(part[:, order]) for part in parts]))
     report(1.0, "done")
     tests = {
         preset.name: SearchedTest(preset.name, table[0], table[1:])
         for preset, table in ((PAPER, paper), (AUDITED, audited))
     }
-    return FeatureSearch(candidates, tests, effect, int(bins.max()) > 0, n_shuffles, seed)
+    return FeatureSearch(candidates, tests, effect, matches_confidence(matching_bins), n_shuffles, seed)
 
 
 def _shuffled_outcomes(correct: BoolArray, bins: IntArray, n_shuffles: int, seed: int) -> BoolArray:
@@ -197,10 +200,11 @@ def _audited_pvalues(outcomes: BoolArray, bins: IntArray, values: list[FloatArra
     n_correct = np.bincount(bins[outcomes[0]], minlength=n_bins)
     variance = np.array([design.variance(n_correct).sum() for design in designs])
     squares = np.array([design.squares.sum() for design in designs])
+    reach = np.array([design.reach() for design in designs])
     scores = np.column_stack([design.scores for design in designs])
     parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), n))[:-1])
     statistics = np.concatenate([part.astype(np.float64) @ scores for part in parts])
     testable = variance > 0
     z = np.divide(statistics, np.sqrt(variance), out=np.full(statistics.shape, np.nan), where=testable)
-    effect = np.divide(statistics[0] * 2 * n / 3, squares, out=np.full(squares.size, np.nan), where=testable)
-    return np.maximum(2 * ndtr(-np.abs(z)), SMALLEST_P), effect
+    effect = np.divide(statistics[0] * reach, squares, out=np.full(squares.size, np.nan), where=testable)
+    return two_sided(z), effect

@@ -29,7 +29,8 @@ class Feature:
 
     def available(self, run: RunData) -> bool:
         """Whether the run holds what this feature needs."""
-        has = {"profile": run.n_layers > 0, "logits": run.logits is not None, "confidence": True}
+        has_classes = run.logits is not None and run.logits.shape[1] > 1
+        has = {"profile": run.n_layers > 0, "logits": has_classes, "confidence": True}
         return has[self.needs]
 
 
@@ -61,14 +62,23 @@ def layer_std(profile: FloatArray) -> FloatArray:
     return np.sqrt(total / profile.shape[1])
 
 
-def layer_slope(profile: FloatArray) -> FloatArray:
-    """(n,) least-squares slope of H_l on depth, depth running from 0 (first layer) to 1 (last)."""
-    n_layers = profile.shape[1]
-    if n_layers < 2:
-        raise InvalidInput("layers", "at least two layers for a slope", f"{n_layers}")
-    depth = np.linspace(-0.5, 0.5, n_layers)
+def layer_depths(layers: Sequence[int]) -> FloatArray:
+    """(L,) depth of chosen layers, in the order of their numbers: from 0 (the first) to 1 (the last), minus the mean.
+
+    Layers 1, 2 and 10 lie at depths 0, 1/9 and 1.
+    """
+    if len(layers) < 2:
+        raise InvalidInput("layers", "at least two layers for a slope", f"{len(layers)}")
+    depth = (np.asarray(layers, dtype=np.float64) - layers[0]) / (layers[-1] - layers[0])
+    centred: FloatArray = depth - depth.mean()
+    return centred
+
+
+def layer_slope(profile: FloatArray, layers: Sequence[int]) -> FloatArray:
+    """(n,) least-squares slope of H_l on depth (`layer_depths`): sum_l d_l H_l / sum_l d_l^2, summed in depth order."""
+    depth = layer_depths(layers)
     total = np.zeros(profile.shape[0])
-    for layer in range(n_layers):
+    for layer in range(profile.shape[1]):
         total = total + depth[layer] * profile[:, layer]
     return total / float(depth @ depth)
 
@@ -83,16 +93,17 @@ def predictive_entropy(run: RunData) -> FloatArray:
     return entropy
 
 
-SUMMARIES: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "mean": layer_mean,
-    "std": layer_std,
-    "max": lambda profile: profile.max(axis=1),
-    "min": lambda profile: profile.min(axis=1),
-    "range": lambda profile: profile.max(axis=1) - profile.min(axis=1),
-    "first": lambda profile: profile[:, 0],
-    "last": lambda profile: profile[:, -1],
+SUMMARIES: dict[str, Callable[[FloatArray, Sequence[int]], FloatArray]] = {
+    "mean": lambda profile, _: layer_mean(profile),
+    "std": lambda profile, _: layer_std(profile),
+    "max": lambda profile, _: profile.max(axis=1),
+    "min": lambda profile, _: profile.min(axis=1),
+    "range": lambda profile, _: profile.max(axis=1) - profile.min(axis=1),
+    "first": lambda profile, _: profile[:, 0],
+    "last": lambda profile, _: profile[:, -1],
     "slope": layer_slope,
 }
+"""Of (n, L) entropies of layers with these numbers."""
 
 _SUMMARY_WORDS = {
     "mean": "mean routing entropy of",
@@ -151,7 +162,7 @@ class CustomFeature:
         if len(layers) == 1 and self.summary not in ("std", "range", "slope"):
             words = f"routing entropy of layer {layers[0]}"
         else:
-            words = f"{_SUMMARY_WORDS[self.summary]} layers {_listed(layers)}"
+            words = f"{_SUMMARY_WORDS[self.summary]} layer{'s' if len(layers) > 1 else ''} {_listed(layers)}"
         return f"{words}, times confidence" if self.times_confidence else words
 
 
@@ -190,7 +201,8 @@ def custom(run: RunData, layers: Sequence[int], summary: str = "std", times_conf
     """(n,) a summary (`SUMMARIES`) over chosen layers, numbered from 1, optionally times confidence."""
     chosen = check_layers(layers, run.n_layers)
     validation.choice("summary", summary, SUMMARIES)
-    values = SUMMARIES[summary](validation.matrix("entropies", run.entropies[:, [layer - 1 for layer in chosen]]))
+    profile = validation.matrix("entropies", run.entropies[:, [layer - 1 for layer in chosen]])
+    values = SUMMARIES[summary](profile, chosen)
     return values * validation.confidence(run.confidence) if times_confidence else values
 
 

@@ -1,9 +1,12 @@
-"""The one Monte-Carlo p-value, and corrections for asking many times."""
+"""The one Monte-Carlo p-value, the one sign test, and corrections for asking many times."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import binom
 
 from engine import validation
 from engine.errors import InvalidInput
@@ -19,6 +22,24 @@ def monte_carlo_pvalue(observed: float, draws: FloatArray) -> float:
     """
     tolerance = 1e-12 * max(1.0, abs(observed))
     return float((1 + np.count_nonzero(draws >= observed - tolerance)) / (1 + draws.size))
+
+
+@dataclass(frozen=True)
+class SignTest:
+    """How many runs gain. p : P(at least as many | fair signs), 1 if all are ties."""
+
+    n_better: int
+    n_runs: int
+    mean: float
+    p: float
+
+
+def sign_test(gains: FloatArray) -> SignTest:
+    """One-sided exact sign test of gains (positive: better) over runs; ties are left out."""
+    values = np.asarray(gains, dtype=np.float64)
+    better, tied = int((values > 0).sum()), int((values == 0).sum())
+    p = float(binom.sf(better - 1, values.size - tied, 0.5)) if values.size > tied else 1.0
+    return SignTest(better, int(values.size), float(values.mean()) if values.size else np.nan, p)
 
 
 def adjust_tested(p: ArrayLike, method: str) -> FloatArray:

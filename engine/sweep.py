@@ -52,6 +52,7 @@ def _diagnose_run(
     paper = permutation_test_of_counts(contingency, min_support=min_support)
     bootstrap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=min_support)
     audited = trend_test(run.confidence, run.correct, rho)
+    matched = audited.matched  # otherwise it says nothing beyond confidence, and must not count as tested
     gap = paper.gap
     max_low, max_high = bootstrap.max_gap_ci or (None, None)
     weighted_low, weighted_high = bootstrap.weighted_gap_ci or (None, None)
@@ -65,9 +66,9 @@ def _diagnose_run(
         "weighted_gap_high": weighted_high,
         "null_high": None if paper.null is None else paper.null.percentiles[2],
         "paper_p": paper.p_value,
-        "audited_p": audited.p_value,
-        "audited_z": audited.z,
-        "audited_effect": audited.effect,
+        "audited_p": audited.p_value if matched else None,
+        "audited_z": audited.z if matched else None,
+        "audited_effect": audited.effect if matched else None,
         "shared_bins": gap.n_shared,
         "n_bins": gap.n_bins,
         "support_min": support[0],
@@ -233,7 +234,8 @@ def stability(rows: pd.DataFrame) -> pd.DataFrame:
 
     n : tested runs; run_id : the first of them. max_gap_min / _max / _spread : over seeds. effect_min / _max : audited
     effect; n_positive, n_negative : seeds on either side of zero; same_sign : all seeds on one side (missing for one
-    seed). agreement_by_chance : P(all signs equal) = 2^(1 - n) for independent fair signs, missing for one seed.
+    seed). agreement_by_chance : P(all signs equal) = 2^(1 - n) for independent fair signs, 0 if a seed has
+    no effect, missing for one seed.
     paper_all, audited_all : every seed rejects, for the audited test in one direction (missing for one seed).
     """
     tested = rows[rows["paper_p"].notna() | rows["audited_p"].notna()]
@@ -250,7 +252,7 @@ def stability(rows: pd.DataFrame) -> pd.DataFrame:
                 "effect_min": effects.min(), "effect_max": effects.max(),
                 "n_positive": positive, "n_negative": negative,
                 "same_sign": same_sign if several else None,
-                "agreement_by_chance": 2.0 ** (1 - n) if several else None,
+                "agreement_by_chance": (2.0 ** (1 - n) if len(effects) == n else 0.0) if several else None,
                 "paper_all": bool(cell["paper_rejects"].all()) if several else None,
                 "audited_all": bool(cell["audited_rejects"].all()) and same_sign if several else None,
             }

@@ -180,9 +180,9 @@ def bins_of_groups(value: object, n_groups: int) -> int:
     return whole("n_bins", value, 1, min(MOST_BINS, MOST_CELLS // n_groups))
 
 
-def draws(name: str, value: object, minimum: int = 1) -> int:
-    """A number of permutations, resamples, made-up worlds or other repetitions."""
-    return whole(name, value, minimum, MOST_DRAWS)
+def draws(name: str, value: object, minimum: int = 1, *, width: int = 1) -> int:
+    """A number of permutations, resamples, made-up worlds or other repetitions, each of `width` numbers in memory."""
+    return whole(name, value, minimum, min(MOST_DRAWS, MOST_CELLS // max(width, 1)))
 
 
 def seed(value: object) -> int:

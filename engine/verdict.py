@@ -19,7 +19,7 @@ from engine.gaps.presets import PAPER
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
 from engine.types import Progress
-from engine.wording import capital
+from engine.wording import LOW_TO_HIGH, capital
 
 _NAMES = {"paper": "The paper's test", "audited": "The audited test"}
 Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
@@ -67,7 +67,7 @@ def _audited_clause(audited: StratifiedResult, alpha: float) -> str:
     remarks = list(audited.notes[-1:])
     if audited.p_value <= alpha:
         direction = "rises" if audited.effect > 0 else "falls"
-        remarks.append(f"accuracy {direction} by {abs(audited.effect):.3f} from the low tertile to the high one")
+        remarks.append(f"accuracy {direction} by {abs(audited.effect):.3f} {LOW_TO_HIGH}")
     clause = f"the audited trend test gives {format_p(audited.p_value)}"
     return f"{clause} ({'; '.join(remarks)})" if remarks else clause
 
@@ -123,7 +123,7 @@ def _phrase(
     if not rejecting:
         seen = _power_clause(detectable, false_alarm, alpha, largest_delta)
         return "no_evidence", f"{clauses}: no evidence beyond confidence. {seen}"
-    caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=audited.n_strata == 1)
+    caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=not audited.matched)
     if not believed:
         return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
     stability = "whether it is stable is a question for other seeds."
@@ -142,7 +142,7 @@ def _phrase(
             "beyond confidence in this run, and the paper's test does not bear it out; look at other seeds before "
             "believing either.",
         )
-    audit = "the audited test" if audited.n_strata == 1 else "the finer audited test"
+    audit = "the finer audited test" if audited.matched else "the audited test"
     return (
         "disagreement",
         f"{clauses}.{caution} The two disagree: the paper's test rejects and {audit} does not bear it out; read it as "
@@ -155,8 +155,8 @@ def _discount(
 ) -> tuple[str, list[str]]:
     """Which rejections are believed, and why the others are not.
 
-    A test that cries wolf in confidence-only worlds is not believed; nor is a trend in a single bin, which matches
-    nothing, unless the controls have shown it to be sound.
+    A test that cries wolf in confidence-only worlds is not believed; nor is a trend in too few bins to
+    match confidence, unless the controls have shown it to be sound.
     """
     caution, believed = "", []
     for name in rejecting:

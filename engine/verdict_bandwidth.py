@@ -176,7 +176,13 @@ def judge_bandwidth(curves: Sequence[BandwidthCurves], *, feature: str = "the fe
         )
         sentence = f"{why}, and there is nothing to set apart; the matched controls are shown alone."
         return BandwidthVerdict("no_routing", sentence, 0)
+    for found in curves:
+        if not found.has_routing:
+            raise InvalidInput("curves", "runs that all have AR-CondCal", f"{found.run_id}, which lacks it")
     by_seed = [leads(found) for found in curves]
+    for found, table in zip(curves, by_seed, strict=True):
+        if not table.index.equals(by_seed[0].index):
+            raise InvalidInput("curves", f"the bandwidths of {curves[0].run_id} for every run", f"{found.run_id}")
     settings, carried = _settings(by_seed), _carried(by_seed)
     n_settings, n_seeds = len(by_seed[0]), len(by_seed)
     names = listed([in_sentence(METRICS[metric].label) for metric in JUDGED], "or")

@@ -41,7 +41,7 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
     )
     second = _paper_sentence(search, paper, alpha)
     if not search.matched:
-        return f"{opening}. With too few samples to match confidence this says nothing about routing.{second}"
+        return f"{opening}.{second} With too few samples to match confidence this says nothing about routing."
     if audited.search_p > alpha:
         agrees = paper.search_p is None or paper.search_p > alpha
         reading = "no evidence beyond confidence" if agrees else "no evidence beyond confidence by this test"
@@ -58,6 +58,8 @@ def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) ->
     if paper.search_p > alpha:
         corrected = paper.holm[paper.best]
         return f"{found}." if corrected > alpha else f"{found}, so the corrected {format_p(corrected)} is no evidence."
+    if not search.matched:
+        return f"{found}."
     if audited.search_p is not None and audited.search_p <= alpha:
-        return f"{found}, which points the same way."
+        return f"{found}, which also exceeds chance."
     return f"{found}; the finer audited test does not bear it out."

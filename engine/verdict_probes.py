@@ -16,6 +16,7 @@ from engine import validation
 from engine.probes.descriptor import Kind
 from engine.probes.result import PROBES, Contrast, ProbeResult, Reference
 from engine.probes.sweep import ProbeSweep
+from engine.pvalues import sign_test
 from engine.verdict import format_p
 from engine.wording import counted
 
@@ -188,7 +189,9 @@ _STEP_WORDS = {"naive": _naive_step, "capacity": _capacity_step, "shuffle": _shu
 def judge_probe_sweep(sweep: ProbeSweep, *, alpha: float = 0.05) -> ProbeVerdict:
     """The same question over many runs: mean contrasts, and how many permutation tests reject beside chance.
 
-    More rejections than chance gives means a binomial tail of at most `alpha`, runs taken as independent.
+    Evidence takes what it takes in one run: an uplift on average, more rejections than chance gives (a binomial tail of
+    at most `alpha`) and a network with routing that is better than the one on confidence alone in more runs than chance
+    gives (a sign test at `alpha`), runs taken as independent.
     """
     validation.fraction("alpha", alpha)
     wide = sweep.contrasts.pivot_table(index="run_id", columns="contrast", values="estimate")
@@ -197,12 +200,11 @@ def judge_probe_sweep(sweep: ProbeSweep, *, alpha: float = 0.05) -> ProbeVerdict
     p_values = sweep.contrasts["p_value"].dropna()
     n_tested, rejected = len(p_values), int((p_values <= alpha).sum())
     naive, matched = float(wide["naive"].mean()), float(wide["capacity_matched"].mean())
-    n_better = sweep.n_groups - sweep.confidence_wins
     more = f"{_score(naive)} more" if naive > 0 else "no more"
     sentence = (
         f"Over {counted(len(wide), 'run')} the network with routing explains {more} of the error than a line on "
-        f"confidence on average, and {_signed(matched)} against a network on confidence alone (higher in {n_better} of "
-        f"{sweep.n_groups} cells). "
+        f"confidence on average, and {_signed(matched)} against a network on confidence alone (higher in "
+        f"{sweep.routing_wins} of {counted(sweep.n_groups, 'cell')}). "
     )
     if n_tested == 0:
         return ProbeVerdict("untestable", f"{sentence}Without shuffles there is nothing to compare routing with.")
@@ -215,13 +217,21 @@ def judge_probe_sweep(sweep: ProbeSweep, *, alpha: float = 0.05) -> ProbeVerdict
         return ProbeVerdict("no_evidence", f"{sentence}: {close}. {_UNCHECKED}")
     if naive <= 0:
         return ProbeVerdict("trace", f"{sentence}: more than chance, yet on average there is no uplift to explain.")
-    if matched > 0:
+    if matched <= 0:
         return ProbeVerdict(
-            "evidence",
-            f"{sentence}: more than chance, so in some runs routing says something about the error that confidence "
-            "does not.",
+            "trace", f"{sentence}: more than chance, yet on average the uplift needs no routing to explain it."
+        )
+    gain = sign_test(wide["capacity_matched"].dropna().to_numpy())
+    if gain.p > alpha:
+        return ProbeVerdict(
+            "trace",
+            f"{sentence}: more than chance, yet the network with routing is not reliably better than the one on "
+            f"confidence alone (in {gain.n_better} of {counted(gain.n_runs, 'run')}, sign test {format_p(gain.p)}): "
+            "capacity may account for the uplift.",
         )
     return ProbeVerdict(
-        "trace",
-        f"{sentence}: more than chance, yet on average the uplift needs no routing to explain it.",
+        "evidence",
+        f"{sentence}: more than chance, and the network with routing is better than the one on confidence alone in "
+        f"{gain.n_better} of {counted(gain.n_runs, 'run')} (sign test {format_p(gain.p)}), so in some runs routing "
+        f"says something about the error that confidence does not; {_OTHER_SEEDS}.",
     )

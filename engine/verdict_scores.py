@@ -23,7 +23,8 @@ def judge_scores(
 ) -> pd.DataFrame:
     """One row per feature but confidence itself: name, label, max_gap; paper_p, audited_p and each with `_holm`.
 
-    Holm's correction is over the features of this run, for each test by itself; what cannot be tested is NaN.
+    Holm's correction is over the features of this run, for each test by itself; what cannot be tested is NaN, and
+    so is the audited test where there are too few samples to match confidence.
     """
     rows = []
     for name in available_features(run):
@@ -41,7 +42,7 @@ def judge_scores(
                 "label": label,
                 "max_gap": paper.observed,
                 "paper_p": paper.p_value,
-                "audited_p": audited.p_value,
+                "audited_p": audited.p_value if audited.matched else None,
             }
         )
     table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "audited_p"])

@@ -13,7 +13,7 @@ from engine.controls import cries_wolf
 from engine.gaps.presets import AUDITED, PAPER
 from engine.sweep import multiplicity, stability
 from engine.verdict import Verdict, format_p
-from engine.wording import capital, counted
+from engine.wording import LOW_TO_HIGH, capital, counted
 
 _NAMES = {preset.name: preset.label for preset in (PAPER, AUDITED)}
 _UNCHECKED = "How often the tests reject where only confidence matters was not checked here."
@@ -146,7 +146,7 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     rising, falling = int((held["n_positive"] > 0).sum()), int((held["n_negative"] > 0).sum())
     outcome: StabilityOutcome
     if held.empty:
-        outcome, close = "not_repeated", ": no audited difference beyond confidence repeats over all seeds of a cell."
+        outcome, close = "not_repeated", ". No audited difference beyond confidence repeats over all seeds of a cell."
     elif rising and falling:
         outcome = "contradictory"
         close = (
@@ -215,5 +215,5 @@ def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
         what = f"Only {_NAMES[nominal[0]]} rejects, and not after Holm's correction"
     else:
         what = "Neither test rejects"
-    effect = f", accuracy {row['audited_effect']:+.3f} from low to high tertile" if "audited" in nominal else ""
+    effect = f", accuracy {row['audited_effect']:+.3f} {LOW_TO_HIGH}" if "audited" in nominal else ""
     return f"{what}: audited {printed['audited']}{effect}; paper's {printed['paper']}."

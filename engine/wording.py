@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+LOW_TO_HIGH = "from the low to the high third of samples of like confidence"
+"""What an audited effect is a change of accuracy over."""
+
 
 def counted(n: int, noun: str) -> str:
     """`1 run`, `1,024 runs`, `10 classes`."""

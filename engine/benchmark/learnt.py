@@ -6,6 +6,7 @@ import pandas as pd
 
 from engine.benchmark.run import BenchmarkResult
 from engine.calibrators import CALIBRATORS
+from engine.wording import counted
 
 
 def learnt_table(result: BenchmarkResult) -> pd.DataFrame:
@@ -20,7 +21,7 @@ def learnt_table(result: BenchmarkResult) -> pd.DataFrame:
         if method in clipping:
             low, high, tied = (float(clipping[method][name]) for name in ("clipped_low", "clipped_high", "n_tied"))
             learnt += f"; targets clipped: {100 * low:.1f} % at the low end, {100 * high:.1f} % at the high end"
-            learnt += f"; {tied:.0f} samples with tied top logits left alone" if tied else ""
+            learnt += f"; {counted(round(tied), 'sample')} with tied top logits left alone" if tied else ""
         kind = CALIBRATORS[method]
         rows.append((method, kind.label, learnt, kind.keeps_argmax, fitted.converged, fitted.note))
     return pd.DataFrame(rows, columns=["method", "label", "learnt", "keeps_prediction", "converged", "note"])

@@ -18,9 +18,10 @@ _WARM_START_STRIDE = 10
 
 @dataclass(frozen=True, eq=False)
 class InverseTemperatures:
-    """(groups,) inverse temperatures and whether each is an interior minimum that was reached."""
+    """(groups,) inverse temperatures; whether each group has an interior minimum, and whether it was reached."""
 
     beta: FloatArray
+    exists: BoolArray
     found: BoolArray
     n_iterations: int
 
@@ -41,8 +42,9 @@ def minimise_nll(
 
     The loss is convex in beta. Its slope is mean(d_y) - mean(E_p[d]): negative at 0 if the labels beat the uniform
     guess, and mean(d_y) at infinity. So a minimum exists iff 0 < mean(d_y) < mean(d): not in a group where every
-    prediction is right, nor where they are worse than guessing; there `found` is false and beta is 1. Newton's
-    method runs on log beta, inside a bracket that each slope narrows.
+    prediction is right, nor where they are worse than guessing; there `exists` is false and beta is 1. Newton's
+    method runs on log beta, inside a bracket that each slope narrows; where it ran out of iterations `found` is false
+    and beta is as far as it got.
 
     Parameters: (n, K) gaps d, (n,) gap of the true class, (n,) group of each sample, first guess of beta.
     """
@@ -85,7 +87,7 @@ def minimise_nll(
         found |= last
         searching &= ~last
     beta[exists] = np.exp(position[exists])
-    return InverseTemperatures(beta, found, n_iterations)
+    return InverseTemperatures(beta, exists, found, n_iterations)
 
 
 def _moments(gaps: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.likelihood import minimise_common_nll
+from engine.calibrators.likelihood import MAX_ITERATIONS, minimise_common_nll
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.types import FloatArray
 
@@ -14,6 +14,7 @@ NO_MINIMUM = (
     "the likelihood has no finite optimum (every calibration prediction is right, or the labels fit worse than a "
     "uniform guess), so the logits are left alone"
 )
+NOT_REACHED = f"the search for the optimum of the likelihood stopped after {MAX_ITERATIONS} steps"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,7 +68,7 @@ class FittedTemperature(Fitted):
 class TemperatureScaling(Calibrator):
     """One temperature by maximum likelihood: min_T mean_i -log softmax(z_i / T)_{y_i}.
 
-    Without a finite optimum (see `engine.calibrators.likelihood`) T is 1 and `converged` is false.
+    Without a finite optimum (see `engine.calibrators.likelihood`) T is 1 and `converged` is false; `note` says why.
     """
 
     name = "ts"
@@ -83,7 +84,7 @@ class TemperatureScaling(Calibrator):
             n_samples=samples.n_samples,
             n_classes=samples.n_classes,
             converged=found,
-            note="" if found else NO_MINIMUM,
+            note="" if found else NOT_REACHED if best.exists[0] else NO_MINIMUM,
             temperature=float(1 / best.beta[0]),
             n_iterations=best.n_iterations,
         )

@@ -12,13 +12,14 @@ from scipy.optimize import minimize
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples
-from engine.calibrators.temperature import NO_MINIMUM, TemperatureScaling
+from engine.calibrators.temperature import TemperatureScaling
 from engine.types import BoolArray, FloatArray, IntArray
 from engine.wording import counted
 
 MAX_ITERATIONS = 500
 _RIDGE = 1e-6
 """Weight of a pull towards the `ts` solution that keeps separable classes finite and does not show elsewhere."""
+ONE_CLASS = "the calibration labels are all of one class, so every class has the common temperature and no bias"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,7 +57,8 @@ class VectorScaling(Calibrator):
     mean zero over the samples and the Hessian at the start is the identity, so that the first step is Newton's.
     The likelihood asks for an infinite negative bias of a class without a calibration sample. So the fit runs on the
     other classes, with biases that average to zero, and such a class keeps the common temperature and no bias. Where
-    every calibration prediction is right the optimum lies at infinity, and the logits are left alone.
+    every calibration prediction is right the optimum lies at infinity, and the logits are left alone. Labels of one
+    class leave nothing but the common temperature to fit.
     """
 
     name = "vs"
@@ -70,7 +72,7 @@ class VectorScaling(Calibrator):
         seen = np.flatnonzero(~unseen)
         scale: FloatArray = np.full(samples.n_classes, 1 / scaling.temperature)
         bias: FloatArray = np.zeros(samples.n_classes)
-        n_iterations, converged, message = 0, False, NO_MINIMUM
+        n_iterations, converged, message = 0, False, scaling.note or ONE_CLASS
         if seen.size > 1 and not samples.correct.all():
             labels = np.searchsorted(seen, samples.known_labels)
             found = _minimise(samples.logits[:, seen] / scaling.temperature, labels)

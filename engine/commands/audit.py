@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 
@@ -140,6 +142,12 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
     return shown.rename(columns=_SHOWN)
 
 
+def _spread(cell: Mapping[Hashable, Any], measure: str) -> str:
+    """Mean and std over seeds, or a dash where no seed has the measure."""
+    mean, std = cell[f"{measure}_mean"], cell[f"{measure}_std"]
+    return "–" if pd.isna(mean) else f"{mean:.3f} ± {std:.3f}"
+
+
 def _print_table(rows: pd.DataFrame, alpha: float) -> None:
     if rows.empty:
         print(_EMPTY)
@@ -152,8 +160,7 @@ def _print_table(rows: pd.DataFrame, alpha: float) -> None:
             size = "" if pd.isna(cell["block_size"]) else f" b={cell['block_size']}"
             print(
                 f"  {cell['backbone']} / {cell['dataset']} / {cell['variant']}{size} (n = {cell['n']}): "
-                f"max gap {cell['max_gap_mean']:.3f} ± {cell['max_gap_std']:.3f}, "
-                f"weighted gap {cell['weighted_gap_mean']:.3f} ± {cell['weighted_gap_std']:.3f}, "
+                f"max gap {_spread(cell, 'max_gap')}, weighted gap {_spread(cell, 'weighted_gap')}, "
                 f"rejections {cell['paper_rejections']} (paper), {cell['audited_rejections']} (audited)"
             )
     print(f"\nRejections at {alpha:g}")

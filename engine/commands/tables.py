@@ -109,7 +109,7 @@ def probe_audit(cache: Cache, run_ids: Sequence[str] | None, *, progress: Progre
         name = label.removeprefix("tab:")
         cells = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
         header = [escape(str(column)) for column in frame.columns]
-        text = render(header, [Block("", cells)], caption=_PROBES[name], label=name)
+        text = render(header, [Block("", cells)], caption=_PROBES[name], label=f"tab:{name}")
         tables.append(Table(name, _PROBES[name], frame, text))
     return tables
 

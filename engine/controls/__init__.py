@@ -108,6 +108,12 @@ class _Bench:
     def n_samples(self) -> int:
         return self.layout.rho.size
 
+    def batches(self, n_replicates: int, n_worlds: int) -> list[int]:
+        """Sizes of batches of replicates, if the summaries of all of them in so many worlds fit in memory."""
+        kept = sum(batch.summary_width for batch in self.tests.values())
+        validation.draws("n_replicates", n_replicates, width=n_worlds * kept)
+        return chunks(n_replicates, max(batch.width for batch in self.tests.values()))
+
     def planted(self, delta: float) -> FloatArray:
         """Probability of being correct with a gap of delta between the outer tertiles."""
         bins = self.layout.bins(audited_bins(self.n_samples), "equal_mass")
@@ -128,8 +134,7 @@ def planted_outcome(
 
     The same seed draws the same random numbers whatever the delta, so that a slider changes only what delta changes.
     """
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta <= 1:
-        raise InvalidInput("delta", "a gap in [0, 1]", repr(delta))
+    validation.number("delta", delta, 0, 1)
     validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)
@@ -179,7 +184,7 @@ def false_alarm_rate(
     rng = np.random.default_rng(seed)
     threshold = bench.probability.astype(np.float32)
     collected: dict[str, list[FloatArray]] = {test: [] for test in bench.tests}
-    batches = chunks(n_replicates, bench.n_samples)
+    batches = bench.batches(n_replicates, 1)
     for done, size in enumerate(batches):
         outcomes = rng.random((size, bench.n_samples), dtype=np.float32) < threshold
         for test, batch in bench.tests.items():
@@ -231,7 +236,7 @@ def power_curve(
     """The planted gap: how often does each test find a gap of delta between low and high tertile at matched confidence?
 
     Correctness is drawn from the confidence-only fit with the gap planted in it (`worlds.plant_gap`, in equal-mass bins
-    of 100 samples). All deltas share their random numbers, so the curves are smooth and comparable.
+    that the audited test has). All deltas share their random numbers, so the curves are smooth and comparable.
     """
     validation.draws("n_replicates", n_replicates)
     validation.seed(seed)
@@ -240,9 +245,9 @@ def power_curve(
     if checked_deltas[0] < 0 or checked_deltas[-1] > 1:
         raise InvalidInput("deltas", "gaps in [0, 1]", f"values from {checked_deltas[0]:g} to {checked_deltas[-1]:g}")
     bench = _Bench(confidence, correct, rho, tests, fit, n_bins, min_support, quantiles)
+    batches = bench.batches(n_replicates, checked_deltas.size)
     thresholds = [bench.planted(float(delta)).astype(np.float32) for delta in checked_deltas]
     rng = np.random.default_rng(seed)
-    batches = chunks(n_replicates, bench.n_samples)
     collected: dict[str, list[FloatArray]] = {test: [] for test in bench.tests}
     for done, size in enumerate(batches):
         uniform = rng.random((size, bench.n_samples), dtype=np.float32)

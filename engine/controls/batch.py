@@ -14,7 +14,7 @@ from engine.binning import Matching, confidence_bins, tertiles
 from engine.gaps.cmh import cmh_moments
 from engine.gaps.exact import DISPLAY, BinFamily, BinNull, gap_moments
 from engine.gaps.presets import Preset
-from engine.gaps.stratified import SMALLEST_P
+from engine.gaps.stratified import SMALLEST_P, two_sided
 from engine.gaps.trend import TrendDesign
 from engine.types import BoolArray, FloatArray, IntArray
 
@@ -65,6 +65,16 @@ class BatchTest:
         self.shared = np.minimum(self.sizes[0], self.sizes[2]) >= min_support
         self._layout = layout
 
+    @property
+    def width(self) -> int:
+        """Values that `summarise` holds of one outcome: its samples, or its counts where bins are more than samples."""
+        return max(self.bins.size, self.sizes.size)
+
+    @property
+    def summary_width(self) -> int:
+        """Values that `summarise` returns of one outcome."""
+        return 2 if self.preset.statistic in ("trend", "cmh") else 3 * int(self.shared.sum())
+
     @cached_property
     def _trend(self) -> TrendDesign:
         return TrendDesign.of(self.bins, self._layout.rho, self.n_bins)
@@ -91,7 +101,9 @@ class BatchTest:
         Nulls are computed once for each number of correct samples in a bin, so ask for all outcomes together.
         """
         if self.preset.statistic in ("trend", "cmh"):
-            return _two_sided(summary[:, 0], summary[:, 1])
+            statistic, variance = summary.T
+            z = np.divide(statistic, np.sqrt(variance), out=np.full(len(summary), np.nan), where=variance > 0)
+            return two_sided(z)
         if not self.shared.any():
             return np.full(len(summary), np.nan)
         hits = summary.astype(np.int64).reshape(len(summary), 3, -1)
@@ -159,11 +171,6 @@ class BatchTest:
         return reach | (observed[:, None] == 0)
 
 
-def _two_sided(statistic: FloatArray, variance: FloatArray) -> FloatArray:
-    z = np.divide(statistic, np.sqrt(variance), out=np.full(len(variance), np.nan), where=variance > 0)
-    return np.maximum(2 * ndtr(-np.abs(z)), SMALLEST_P)
-
-
 def _tails(null: BinNull, thresholds: IntArray) -> NDArray[np.float64]:
     """P(difference >= threshold) of several thresholds."""
     levels, inverse = np.unique(thresholds, return_inverse=True)
@@ -173,7 +180,7 @@ def _tails(null: BinNull, thresholds: IntArray) -> NDArray[np.float64]:
     return np.minimum(tails, 1.0)[inverse]
 
 
-def chunks(n_replicates: int, n_samples: int, budget: int = 8_000_000) -> list[int]:
-    """Sizes of batches of replicates whose outcomes fit a fixed budget of values."""
-    size = max(1, min(n_replicates, budget // n_samples))
+def chunks(n_replicates: int, width: int, budget: int = 8_000_000) -> list[int]:
+    """Sizes of batches of replicates, each of `width` values in memory (`BatchTest.width`), that fit a fixed budget."""
+    size = max(1, min(n_replicates, budget // width))
     return [size] * (n_replicates // size) + ([n_replicates % size] if n_replicates % size else [])

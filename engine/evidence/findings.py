@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-from scipy.stats import binom
-
-from engine.types import FloatArray
+from engine.wording import counted
 
 Outcome = Literal["supported", "not supported", "not answerable"]
 OUTCOMES: tuple[Outcome, ...] = ("supported", "not supported", "not answerable")
@@ -32,24 +29,6 @@ class Finding:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SignTest:
-    """How many runs gain. p : P(at least as many | fair signs), 1 if all are ties."""
-
-    n_better: int
-    n_runs: int
-    mean: float
-    p: float
-
-
-def sign_test(gains: FloatArray) -> SignTest:
-    """One-sided exact sign test of gains (positive: better) over runs."""
-    values = np.asarray(gains, dtype=np.float64)
-    better, tied = int((values > 0).sum()), int((values == 0).sum())
-    p = float(binom.sf(better - 1, values.size - tied, 0.5)) if values.size > tied else 1.0
-    return SignTest(better, int(values.size), float(values.mean()) if values.size else np.nan, p)
-
-
 def fewest_runs(n_comparisons: int = 1) -> int:
     """Runs from which a sign test can reject at all: 2^-n <= alpha / m for the smallest of m p-values under Holm.
 
@@ -58,10 +37,10 @@ def fewest_runs(n_comparisons: int = 1) -> int:
     return math.ceil(math.log2(n_comparisons / ALPHA))
 
 
-def too_few(n: int, what: str, n_comparisons: int = 1) -> Finding:
-    """Fewer runs than a verdict over them needs."""
+def too_few(n: int, noun: str, what: str, n_comparisons: int = 1) -> Finding:
+    """Fewer runs than a verdict over them needs: `1 run with logits; a verdict over runs needs 5`."""
     needed = fewest_runs(n_comparisons)
-    return Finding("not answerable", f"{n} {what}; a verdict over runs needs {needed}", {"n": n})
+    return Finding("not answerable", f"{counted(n, noun)} {what}; a verdict over runs needs {needed}", {"n": n})
 
 
 def decide(contradicted: bool, found: str, numbers: Mapping[str, float]) -> Finding:

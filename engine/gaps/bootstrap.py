@@ -60,6 +60,7 @@ def bootstrap_gap_of_counts(
     sizes = contingency.sizes
     outer = contingency.counts[np.minimum(sizes[:, 0], sizes[:, 2]) > 0][:, [0, 2], :]
     cells = outer.transpose(1, 2, 0)  # tertile, wrong/correct, bin
+    validation.draws("n_resamples", n_resamples, width=cells.size)
     drawn = np.zeros((*cells.shape, n_resamples), dtype=np.int32)
     filled = cells > 0
     drawn[filled] = draw_multinomial(

@@ -12,7 +12,7 @@ from engine.binning import TERTILE_QUANTILES, Matching
 from engine.contingency import Contingency, tabulate
 from engine.gaps.exact import TAIL, bin_null
 from engine.gaps.presets import audited_bins
-from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, two_sided, untestable
+from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 from engine.types import FloatArray, IntArray
 
 
@@ -58,7 +58,7 @@ def cmh_test_of_counts(contingency: Contingency, *, method: PValueMethod = "asym
         p_permutation = _permutation_pvalue(
             n_low[informative], n_high[informative], (low + high)[informative], abs(surplus)
         )
-    p_asymptotic = two_sided(z)
+    p_asymptotic = float(two_sided(z))
     return StratifiedResult(
         "cmh",
         p_asymptotic if p_permutation is None else p_permutation,
@@ -70,7 +70,7 @@ def cmh_test_of_counts(contingency: Contingency, *, method: PValueMethod = "asym
         n_strata=contingency.n_bins,
         n_informative=int(informative.sum()),
         matching=contingency.matching,
-        notes=(),
+        notes=matching_notes(contingency.n_bins),
     )
 
 
@@ -88,7 +88,7 @@ def cmh_test(
 
     z = -sum_b (a_b - E_b) / sqrt(sum_b V_b), a_b the correct ones of the low tertile; two-sided (Mantel & Haenszel
     1959). The permutation p is exact. The effect is the Mantel-Haenszel risk difference high - low. `n_bins` None
-    means bins of 100 samples (the audited matching).
+    means the audited bins (`audited_bins`).
     """
     check_method(method)
     bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins

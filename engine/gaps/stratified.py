@@ -14,6 +14,9 @@ from scipy.special import ndtr
 
 from engine import validation
 from engine.binning import Matching
+from engine.gaps.presets import matches_confidence
+from engine.types import FloatArray
+from engine.wording import counted
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
 PValueMethod = Literal["asymptotic", "permutation"]
@@ -40,10 +43,20 @@ class StratifiedResult:
     matching: Matching
     notes: tuple[str, ...]
 
+    @property
+    def matched(self) -> bool:
+        """Whether there were bins enough to match confidence; otherwise a rejection may be confidence itself."""
+        return matches_confidence(self.n_strata)
 
-def two_sided(z: float) -> float:
-    """P(|N(0, 1)| >= |z|), never below the smallest positive double."""
-    return max(float(2 * ndtr(-abs(z))), SMALLEST_P)
+
+def two_sided(z: float | FloatArray) -> FloatArray:
+    """P(|N(0, 1)| >= |z|), never below the smallest positive double; missing where z is."""
+    return np.maximum(2 * ndtr(-np.abs(z)), SMALLEST_P)
+
+
+def matching_notes(n_bins: int) -> tuple[str, ...]:
+    """What has to be said of a test over this many bins: nothing, or that they do not match confidence."""
+    return () if matches_confidence(n_bins) else (f"too few samples to match confidence ({counted(n_bins, 'bin')})",)
 
 
 def untestable(test: str, method: PValueMethod, n_strata: int, matching: Matching) -> StratifiedResult:

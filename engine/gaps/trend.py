@@ -12,12 +12,11 @@ from scipy.stats import rankdata
 from engine import validation
 from engine.binning import Matching, confidence_bins
 from engine.gaps.presets import audited_bins
-from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, two_sided, untestable
+from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 from engine.pvalues import monte_carlo_pvalue
 from engine.types import BoolArray, FloatArray, IntArray
 
 _SHUFFLE_ELEMENTS = 4_000_000
-SINGLE_BIN = "all samples are in one bin, so confidence is not matched"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +45,21 @@ class TrendDesign:
         """(..., n_bins) permutation variance squares_b k_b (n_b - k_b) / (n_b (n_b - 1)) for k_b correct in bin b."""
         n = np.maximum(self.sizes, 2).astype(float)
         return self.squares * (n_correct / n) * ((self.sizes - n_correct) / (n - 1))
+
+    def reach(self) -> float:
+        """Distance in rank between the upper and the lower third of a bin by rho, averaged over samples.
+
+        sum_b n_b (mean score of the upper third of bin b - that of the lower third) / n, where a third is n_b / 3
+        samples, one of them in part. About 2n/3 where rho is independent of confidence, and less the more rho follows
+        it: between samples of like confidence there is then only so much distance, and an effect over 2n/3 ranks
+        would be an extrapolation.
+        """
+        order = np.lexsort((self.scores, self.bins))
+        size = self.sizes[self.bins[order]]
+        place = np.arange(order.size) - (np.cumsum(self.sizes) - self.sizes)[self.bins[order]]
+        # How much of each sample belongs to either third; the weights of a third add up to n_b / 3.
+        lower, upper = (size / 3 - place).clip(0, 1), (place + 1 - 2 * size / 3).clip(0, 1)
+        return float(3 * (upper - lower) @ self.scores[order] / order.size)
 
 
 def _permutation_pvalue(
@@ -97,9 +111,10 @@ def trend_test(
 
     T = sum_b sum_{i in b} (R_i - mean_b R) t_i, with permutation variance sum_b S_b k_b (n_b - k_b) / (n_b (n_b - 1)),
     S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
-    is the within-bin least-squares slope of correctness on rank, times 2n/3, the distance between the mean ranks of the
-    outer tertiles: the change of accuracy from the low tertile to the high one. `n_bins` None means bins of 100 samples
-    (the audited test). Samples of equal confidence go to equal-mass bins in their given order.
+    is the within-bin least-squares slope of correctness on rank, T / sum_b S_b, times the distance between the outer
+    thirds of a bin (`TrendDesign.reach`): the change of accuracy from the low to the high third of samples of like
+    confidence. `n_bins` None means the audited bins (`audited_bins`). Samples of equal confidence go to equal-mass bins
+    in their given order.
     """
     check_method(method)
     validation.draws("n_permutations", n_permutations)
@@ -114,7 +129,7 @@ def trend_test(
         return untestable("trend", method, bins, matching)
     statistic = float(design.scores @ checked_correct)
     z = statistic / math.sqrt(variance.sum())
-    p_asymptotic = two_sided(z)
+    p_asymptotic = float(two_sided(z))
     p_permutation = None
     if method == "permutation":
         p_permutation = _permutation_pvalue(design, checked_correct, statistic, n_permutations, seed)
@@ -122,14 +137,14 @@ def trend_test(
         "trend",
         p_asymptotic if p_permutation is None else p_permutation,
         z,
-        effect=statistic / float(design.squares.sum()) * 2 * n / 3,
+        effect=statistic / float(design.squares.sum()) * design.reach(),
         p_asymptotic=p_asymptotic,
         p_permutation=p_permutation,
         method=method,
         n_strata=bins,
         n_informative=int((variance > 0).sum()),
         matching=matching,
-        notes=(SINGLE_BIN,) if bins == 1 else (),
+        notes=matching_notes(bins),
     )
 
 

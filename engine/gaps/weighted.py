@@ -12,7 +12,7 @@ from engine.contingency import tabulate
 from engine.gaps.exact import DISPLAY, bin_null, gap_moments, weighted_gap_pvalue, weighted_numerator
 from engine.gaps.gap import MIN_SUPPORT, gap_of_counts
 from engine.gaps.presets import audited_bins
-from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, untestable
+from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, matching_notes, untestable
 
 
 def weighted_gap_test(
@@ -29,7 +29,8 @@ def weighted_gap_test(
     """The weighted gap as a stratified test: one-sided, since an absolute gap is only ever too large.
 
     z = (sum_b w_b |gap_b| - mean) / sd with the exact null moments of each bin; the permutation p comes from the exact
-    convolution (see `weighted_gap_pvalue` for its error). The effect is the signed weighted gap, high - low.
+    convolution (see `weighted_gap_pvalue` for its error). The effect is the signed weighted gap, high - low. `n_bins`
+    None means the audited bins (`audited_bins`).
     """
     check_method(method)
     bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
@@ -46,7 +47,7 @@ def weighted_gap_test(
         return untestable("weighted_gap", method, bins, matching)
     z = (gap.weighted_gap * float(gap.weights.sum()) - float(gap.weights @ moments[:, 0])) / spread
     p_asymptotic = max(float(ndtr(-z)), SMALLEST_P)
-    p_permutation, notes = None, gap.notes
+    p_permutation, notes = None, (*gap.notes, *matching_notes(bins))
     if method == "permutation":
         p_permutation, error = weighted_gap_pvalue(sizes, totals, weighted_numerator(sizes, hits))
         if error > 0.1 * p_permutation:

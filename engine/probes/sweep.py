@@ -11,6 +11,7 @@ import pandas as pd
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.result import CONTRASTS, PROBES, ProbeResult
 from engine.types import CELL, Progress, RunData
+from engine.wording import counted
 
 if TYPE_CHECKING:
     from engine.store import Cache
@@ -52,10 +53,10 @@ class ProbeSweep:
         return int((self.groups["contrast"] == "capacity_matched").sum())
 
     @property
-    def confidence_wins(self) -> int:
-        """Substrates in which the confidence-only network has the higher mean R^2 of the two."""
+    def routing_wins(self) -> int:
+        """Substrates in which the full-profile network has the higher mean R^2 of the two; a tie is nobody's win."""
         matched = self.groups[self.groups["contrast"] == "capacity_matched"]
-        return int((matched["mean"] < 0).sum())
+        return int((matched["mean"] > 0).sum())
 
 
 class AuditOptions(TypedDict, total=False):
@@ -87,7 +88,7 @@ def audit_run(
 ) -> RunSummary:
     """`engine.probes.audit` of one run, cut down to what a sweep keeps; a run too small for it gets a note."""
     if run.n_samples < MINIMUM_SAMPLES:
-        text = f"{run.n_samples} samples; an audit needs {MINIMUM_SAMPLES}"
+        text = f"{counted(run.n_samples, 'sample')}; an audit needs {MINIMUM_SAMPLES}"
         if progress is not None:
             progress(1.0, text)
         return RunSummary(notes=({"run_id": run.run_id, "code": "too_few_samples", "note": text},))

@@ -7,9 +7,9 @@ import pytest
 
 from engine.binning import tertiles
 from engine.controls import accuracy_given_confidence, false_alarm_rate, plant_gap, power_curve
-from engine.controls.batch import BatchTest, Layout
+from engine.controls.batch import BatchTest, Layout, chunks
 from engine.errors import InvalidInput, UnknownName
-from engine.gaps import TESTS, cmh_test, permutation_test, trend_test, weighted_gap_test
+from engine.gaps import TESTS, bootstrap_gap, cmh_test, permutation_test, trend_test, weighted_gap_test
 
 
 def run(seed: int, n: int = 4000, noise: float | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -189,3 +189,29 @@ def test_isotonic_fit_of_ties_is_the_weighted_one():
     for correct in ([0, 1, 0], [1, 0, 0]):
         fitted = accuracy_given_confidence(confidence, np.array(correct, dtype=bool), "isotonic")
         assert fitted == pytest.approx([1 / 3] * 3)
+
+
+def test_batches_count_the_bins_where_there_are_more_of_them_than_samples():
+    layout, _ = Layout.of(*(run(0, n=50)[i] for i in (0, 2)), (1 / 3, 2 / 3))
+    batch = BatchTest(TESTS["paper"].over(1000), layout, 5)
+    assert batch.width == 3000
+    assert chunks(100, batch.width, budget=30_000) == [10] * 10
+
+
+def test_more_worlds_than_memory_holds_are_refused():
+    data = run(0, n=2000)
+    with pytest.raises(InvalidInput, match="n_replicates"):
+        power_curve(*data, deltas=np.linspace(0, 1, 500), n_replicates=100_000)
+    with pytest.raises(InvalidInput, match="n_replicates"):
+        false_alarm_rate(*data, tests=("paper",), n_bins=100, min_support=1, n_replicates=1_000_000)
+    with pytest.raises(InvalidInput, match="n_permutations"):
+        permutation_test(*data, n_bins=100, min_support=1, method="hypergeometric", n_permutations=1_000_000)
+    with pytest.raises(InvalidInput, match="n_resamples"):
+        bootstrap_gap(*data, n_bins=100, n_resamples=1_000_000)
+
+
+def test_a_test_over_other_bins_says_so():
+    assert TESTS["paper"].over(15).label == "the paper's test"
+    assert TESTS["paper"].over(30).label == "the paper's test, 30 bins"
+    assert TESTS["paper_trend"].over(1).label == "trend, 1 bin"
+    assert TESTS["audited"].over(30) == TESTS["audited"]

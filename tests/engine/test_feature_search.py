@@ -9,7 +9,7 @@ from engine.binning import equal_mass_bins
 from engine.errors import InvalidInput, MissingData
 from engine.feature_search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
 from engine.features import CustomFeature, feature
-from engine.gaps import permutation_test, trend_test
+from engine.gaps import audited_bins, permutation_test, trend_test
 from engine.types import RunData
 from engine.verdict_features import search_sentence
 
@@ -35,7 +35,7 @@ def test_candidates_by_hand():
 def test_every_p_value_is_that_of_the_test_alone_on_data_and_shuffles():
     run = made_up(1, n=700, n_layers=3)
     search = search_features(run, n_shuffles=4, seed=5)
-    outcomes = _shuffled_outcomes(run.correct, equal_mass_bins(run.confidence, 7), 4, 5)
+    outcomes = _shuffled_outcomes(run.correct, equal_mass_bins(run.confidence, audited_bins(700)), 4, 5)
     found = {name: np.vstack([test.p_values, test.shuffled]) for name, test in search.tests.items()}
     for position, candidate in enumerate(search.candidates):
         rho = feature(run, candidate)
@@ -62,15 +62,16 @@ def test_settings_of_the_papers_test_are_passed_on():
 
 def test_shuffles_keep_what_each_bin_holds_and_shuffling_rows_is_shuffling_outcomes():
     run = made_up(3, n=500, n_layers=2)
-    bins = equal_mass_bins(run.confidence, 5)
+    n_bins = audited_bins(500)
+    bins = equal_mass_bins(run.confidence, n_bins)
     outcomes = _shuffled_outcomes(run.correct, bins, 20, 0)
-    for b in range(5):
+    for b in range(n_bins):
         assert (outcomes[:, bins == b].sum(axis=1) == run.correct[bins == b].sum()).all()
     assert len({row.tobytes() for row in outcomes}) == 21
     # A permutation of outcomes and its inverse on the rows give the same trend.
     rng = np.random.default_rng(1)
     moved = np.arange(500)
-    for b in range(5):
+    for b in range(n_bins):
         moved[bins == b] = rng.permutation(np.flatnonzero(bins == b))
     back = np.argsort(moved)
     rho = run.entropies[:, 0]
@@ -135,13 +136,13 @@ def test_sentence_of_a_world_with_nothing_in_it():
     assert "no evidence beyond confidence" in sentence
 
 
-def searched(audited: float, paper: float, shuffled: list[float]) -> FeatureSearch:
+def searched(audited: float, paper: float, shuffled: list[float], *, matched: bool = True) -> FeatureSearch:
     """One candidate, with p-values made up; its shuffled searches are the same for both tests."""
     tests = {
         name: SearchedTest(name, np.array([p]), np.array(shuffled)[:, None])
         for name, p in (("paper", paper), ("audited", audited))
     }
-    return FeatureSearch((CustomFeature((2,), "mean"),), tests, np.zeros(1), True, len(shuffled), 0)
+    return FeatureSearch((CustomFeature((2,), "mean"),), tests, np.zeros(1), matched, len(shuffled), 0)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def searched(audited: float, paper: float, shuffled: list[float]) -> FeatureSear
             ["tries (search p = 0.25): no evidence beyond confidence.", "so the corrected p = 0.020 is no evidence"],
         ),
         (0.5, 0.001, ["no evidence beyond confidence by this test", "the finer audited test does not bear it out"]),
-        (0.001, 0.001, ["more than such a search finds by chance", "which points the same way"]),
+        (0.001, 0.001, ["more than such a search finds by chance", "which also exceeds chance"]),
         (0.001, 0.5, ["more than such a search finds by chance", "(search p = 0.25)."]),
     ],
 )
@@ -161,6 +162,14 @@ def test_sentences_when_the_two_tests_agree_and_when_not(audited: float, paper: 
     """39 shuffled searches, 9 of them at 0.01: as good as anything but 0.001."""
     sentence = search_sentence(searched(audited, paper, [0.01] * 9 + [0.9] * 30))
     assert all(part in sentence for part in expected), sentence
+
+
+@pytest.mark.parametrize("audited", [0.5, 0.001])
+def test_without_matching_neither_test_is_read(audited: float):
+    sentence = search_sentence(searched(audited, 0.001, [0.01] * 9 + [0.9] * 30, matched=False))
+    assert "finer" not in sentence
+    assert "exceeds chance" not in sentence
+    assert sentence.endswith("With too few samples to match confidence this says nothing about routing.")
 
 
 def test_what_cannot_be_tested():
@@ -176,6 +185,9 @@ def test_what_cannot_be_tested():
         search_features(RunData("n", run.confidence, run.correct, np.empty((300, 0))))
     with pytest.raises(InvalidInput, match="n_shuffles"):
         search_features(run, n_shuffles=0)
+    large = RunData("l", np.full(10_000, 0.5), np.arange(10_000) % 2 == 0, np.ones((10_000, 1)))
+    with pytest.raises(InvalidInput, match="n_shuffles: expected at most 80,000"):  # each of 10,000 bytes
+        search_features(large, n_shuffles=100_000)
 
 
 def test_progress_runs_to_the_end():
@@ -191,6 +203,7 @@ def test_progress_runs_to_the_end():
         (CustomFeature((5,), "mean"), "routing entropy of layer 5"),
         (CustomFeature((2, 5), "last"), "routing entropy of layer 5"),
         (CustomFeature((4, 2, 3, 1, 7), "std"), "spread of routing entropy over layers 1 to 4, 7"),
+        (CustomFeature((3,), "std"), "spread of routing entropy over layer 3"),
         (CustomFeature((1, 2), "slope", True), "slope of routing entropy over layers 1, 2, times confidence"),
     ],
 )

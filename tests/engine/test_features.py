@@ -1,4 +1,4 @@
-"""The seven features, the custom builder, and what a run must hold for each."""
+"""The named features, the custom builder, and what a run must hold for each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_named_features_by_hand():
         ],
         "confidence": [0.7, 0.5],
     }
-    assert set(expected) == set(FEATURES)
+    assert set(expected) == set(FEATURES), "every named feature has its values by hand here"
     for name, values in expected.items():
         assert feature(run(), name) == pytest.approx(values), name
 
@@ -122,7 +122,15 @@ def test_slope_of_one_layer_is_refused():
         custom(run(), [1], "slope")
 
 
+def test_slope_is_over_the_depth_of_the_chosen_layers():
+    profile = np.array([[0.1, 0.2, 0.5, 0.9, 0.4, 0.3, 0.7, 0.8, 0.6, 1.0]])
+    deep = run(confidence=np.array([0.5]), correct=np.array([True]), entropies=profile, logits=None)
+    by_numpy = np.polyfit([0, 1 / 9, 1], profile[0, [0, 1, 9]], 1)[0]
+    assert custom(deep, [1, 2, 10], "slope") == pytest.approx([by_numpy])
+
+
 def test_one_class_has_no_predictive_entropy():
+    assert "pred_entropy" not in available_features(run(logits=np.zeros((2, 1))))
     with pytest.raises(MissingData, match="second class"):
         feature(run(logits=np.zeros((2, 1))), "pred_entropy")
 

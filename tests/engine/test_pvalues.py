@@ -8,13 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidInput, UnknownName
-from engine.pvalues import adjust_pvalues, adjust_tested, monte_carlo_pvalue
+from engine.pvalues import adjust_pvalues, adjust_tested, monte_carlo_pvalue, sign_test
 
 
 def test_monte_carlo_pvalue_counts_ties_and_is_never_zero():
     draws = np.array([0.1, 0.3, 0.3 + 1e-15, 0.5])
     assert monte_carlo_pvalue(0.3, draws) == (1 + 3) / (1 + 4)
     assert monte_carlo_pvalue(9.0, draws) == 1 / 5
+
+
+def test_sign_test_by_hand():
+    assert sign_test(np.array([1.0, 2.0, 3.0, 4.0, 5.0])).p == pytest.approx(1 / 32)
+    assert sign_test(np.array([1.0, 1.0, 1.0, 1.0, -1.0])).p == pytest.approx(6 / 32)
+    assert sign_test(np.array([1.0, 0.0, 0.0])).p == pytest.approx(1 / 2)  # ties leave one run
+    assert sign_test(np.zeros(5)).p == 1.0
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from engine.features import CustomFeature
 from engine.gaps import bootstrap_gap, permutation_test, trend_test
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, multiplicity
+from engine.verdict_sweep import judge_cache, judge_stability
 
 
 def record(
@@ -203,3 +205,41 @@ def test_a_custom_feature_that_only_some_runs_have_leaves_the_others_untested(ca
     assert rows["paper_p"].notna().sum() == 6
     assert none["paper_p"].notna().sum() == 0
     assert none["note"].str.contains("layer 5|routing profile").all()
+
+
+def diagnose_confidence_only(folder: Path, n: int) -> pd.DataFrame:
+    """Three seeds in which only confidence matters and routing follows it closely."""
+    (folder / "shards").mkdir()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        confidence = 1 - 0.9 * rng.beta(0.5, 2, n)
+        routing = np.clip(confidence + rng.normal(0, 0.005, n), 0, 1)
+        drawn = {"confidence": confidence, "correct": rng.random(n) < confidence, "entropies": routing[:, None]}
+        write_shard(replace(record(seed, n=n, profile=False), **drawn), folder / "shards")
+    publish(folder / "shards", folder / "cache.duckdb")
+    with open_cache(folder / "cache.duckdb") as cache:
+        return diagnose(cache, n_resamples=50)
+
+
+def test_runs_too_small_to_match_confidence_are_not_tested_by_the_audited_test(tmp_path: Path, capsys):
+    rows = diagnose_confidence_only(tmp_path, 90)
+    assert rows[["audited_p", "audited_z", "audited_effect"]].isna().all(axis=None)
+    assert rows["note"].str.contains("too few samples to match confidence (9 bins)", regex=False).all()
+    assert judge_cache(rows).counts.loc["audited", "n_tested"] == 0
+    assert judge_stability(rows).outcome == "untestable"
+    assert main(["audit", str(tmp_path / "cache.duckdb")]) == 0
+    assert "too few samples to match confidence (9 bins))" in capsys.readouterr().out
+
+
+def test_small_confidence_only_runs_do_not_repeat(tmp_path: Path):
+    rows = diagnose_confidence_only(tmp_path, 180)
+    assert rows["audited_p"].notna().all()
+    assert judge_cache(rows).counts.loc["audited", "holm"] == 0
+    assert judge_stability(rows).outcome == "not_repeated"
+
+
+def test_a_gap_that_no_seed_has_is_a_dash(tmp_path: Path, capsys):
+    diagnose_confidence_only(tmp_path, 20)  # no bin holds five low and five high samples
+    capsys.readouterr()
+    assert main(["audit", str(tmp_path / "cache.duckdb")]) == 0
+    assert "nan" not in capsys.readouterr().out

@@ -112,6 +112,11 @@ def test_all_seeds_rejecting_in_opposite_directions_is_no_repetition():
     assert (cell["paper_all"], cell["audited_all"]) == (True, False)
 
 
+def test_a_seed_without_an_audited_effect_has_no_sign_to_agree():
+    cell = stability(table({"audited_p": NONE, "audited_effect": NONE}, {})).iloc[0]
+    assert (cell["same_sign"], cell["agreement_by_chance"]) == (False, 0.0)
+
+
 def test_signs_of_fair_coins_agree_as_often_as_said():
     rng = np.random.default_rng(1)
     signs = rng.choice([-1, 1], (40_000, 4))

@@ -224,6 +224,7 @@ def test_command_writes_every_table(cache_path, tmp_path, capsys):
     written = {path.name for path in (tmp_path / "out").iterdir()}
     names = [*(builder.name for builder in BUILDERS), "probe-sanity", "routing-probe", "probe-contrasts"]
     assert written == {f"{name}{suffix}" for name in names for suffix in (".csv", ".tex")}
+    assert r"\label{tab:probe-sanity}" in (tmp_path / "out" / "probe-sanity.tex").read_text()
     probes = pd.read_csv(tmp_path / "out" / "probe-sanity.csv")
     assert {"conf_lin", "conf_mlp", "full_mlp", "shuf_full_mlp"} <= set(probes["probe"])
     assert len(capsys.readouterr().out.splitlines()) == len(written)

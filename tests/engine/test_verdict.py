@@ -50,7 +50,7 @@ def test_the_settings_of_the_papers_test_are_in_force():
     assert verdict.gap.max_gap_ci == bootstrap_gap(*data, n_resamples=300, **settings).max_gap_ci
     alarms = false_alarm_rate(*data, tests=("paper", "paper_cmh"), n_replicates=60, **settings)
     assert verdict.false_alarm["paper"] == alarms.rate("paper")
-    assert alarms.table["label"].tolist() == ["the paper's test", "CMH, 7 bins"]
+    assert alarms.table["label"].tolist() == ["the paper's test, 7 bins", "CMH, 7 bins"]
 
 
 def test_a_strong_effect_is_evidence_in_this_run_only():
@@ -160,9 +160,18 @@ def test_a_test_that_could_not_run_is_not_said_to_disagree():
 
 
 def test_too_few_samples_to_match_confidence_is_not_evidence():
-    rng = np.random.default_rng(0)
-    confidence = rng.random(150)
-    verdict = quick(confidence, rng.random(150) < confidence, confidence + 0.05 * rng.normal(size=150), controls=False)
+    rng = np.random.default_rng(3)
+    confidence = rng.random(40)
+    correct = confidence > 0.5 + 0.1 * rng.normal(size=40)
+    verdict = quick(confidence, correct, confidence + 0.02 * rng.normal(size=40), controls=False)
     assert verdict.audited.p_value < 0.05
     assert verdict.outcome == "unreliable"
-    assert "not matched; accuracy rises" in verdict.sentence  # one pair of brackets for both remarks
+    assert "(too few samples to match confidence (4 bins); accuracy rises" in verdict.sentence
+    assert "the audited test's rejection counts for nothing" in verdict.sentence
+
+
+def test_an_audited_test_that_matches_nothing_is_not_called_finer():
+    rng = np.random.default_rng(0)
+    confidence, rho = np.full(90, 0.97), rng.normal(size=90)  # the paper's test alone rejects a dip in the middle
+    verdict = quick(confidence, np.abs(rho) > 0.4, rho, controls=False, quantiles=(0.4, 0.6))
+    assert "finer" not in verdict.sentence

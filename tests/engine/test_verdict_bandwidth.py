@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -131,3 +132,12 @@ def test_without_routing_there_is_nothing_to_set_apart():
     assert verdict.largest() == []
     with pytest.raises(InvalidInput, match="curves"):
         judge_bandwidth([])
+
+
+def test_seeds_that_cannot_be_compared_are_refused():
+    whole = made_up({})
+    controls = replace(whole, run_id="bare", table=whole.table[whole.table["method"] != "nw_conf_routing"])
+    fewer = replace(whole, run_id="short", table=whole.table[whole.table["multiplier"] <= 2])
+    for other in (controls, fewer):
+        with pytest.raises(InvalidInput, match=other.run_id):
+            judge_bandwidth([whole, other])

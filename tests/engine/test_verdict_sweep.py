@@ -74,7 +74,11 @@ def test_stability_sentence_counts_cells():
 
 def test_stability_outcomes():
     rises, falls = ({"audited_p": 0.01, "audited_effect": effect} for effect in (0.02, -0.02))
-    assert judge_stability(table({}, {})).outcome == "not_repeated"
+    nothing = judge_stability(table({}, {"max_gap": 0.2}))
+    assert nothing.outcome == "not_repeated"
+    assert nothing.sentence.endswith(
+        "the largest gap moves by up to 0.10. No audited difference beyond confidence repeats over all seeds of a cell."
+    )
     contradiction = judge_stability(table(rises, rises, falls | {"variant": "b"}, falls | {"variant": "b"}))
     assert contradiction.outcome == "contradictory"
     assert "rises with the feature in 1 cell and falls in 1" in contradiction.sentence
@@ -89,7 +93,7 @@ def test_stability_outcomes():
         (PAPER | AUDITED, "Both tests reject after Holm's correction: audited p < 0.001, accuracy +0.010"),
         (
             AUDITED,
-            "Only the audited test rejects after Holm's correction: audited p < 0.001, accuracy +0.010 from low to",
+            "Only the audited test rejects after Holm's correction: audited p < 0.001, accuracy +0.010 from the low to",
         ),
         (PAPER, "Only the paper's test rejects after Holm's correction: audited p = 0.50; paper's p < 0.001."),
         ({"paper_p": 0.04}, "Only the paper's test rejects, and not after Holm's correction"),

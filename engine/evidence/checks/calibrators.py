@@ -8,11 +8,11 @@ import pandas as pd
 
 from engine.benchmark.ablation import CONTROLS
 from engine.benchmark.halves import TERTILE_FEATURE
-from engine.evidence.findings import ALPHA, Finding, SignTest, decide, fewest_runs, sign_test, too_few
+from engine.evidence.findings import ALPHA, Finding, decide, fewest_runs, too_few
 from engine.evidence.sources import Evidence
 from engine.evidence.tables.studies import MODES
 from engine.features import FEATURES
-from engine.pvalues import adjust_pvalues
+from engine.pvalues import SignTest, adjust_pvalues, sign_test
 
 ROUTING_FEATURES = ("r_agg", "r_std", "last", "r_agg_x_conf")
 """Without 1 - r_agg, which orders samples as r_agg does."""
@@ -25,7 +25,7 @@ def beats_controls(metric: str) -> Callable[[Evidence], Finding]:
         wide = scores[scores["metric"] == metric].pivot_table(index="run_id", columns="method", values="value")
         wide = wide.reindex(columns=methods).dropna()
         if len(wide) < fewest_runs():
-            return too_few(len(wide), "runs have all three kernel calibrators")
+            return too_few(len(wide), "run", "with all three kernel calibrators")
         tests = [sign_test((wide[control] - wide["nw_conf_routing"]).to_numpy()) for control in methods[:2]]
         texts = [
             f"lower than {control} in {test.n_better} of {test.n_runs} runs (mean change {-test.mean:+.4f})"
@@ -60,7 +60,7 @@ def _by_mode(evidence: Evidence, feature: str) -> pd.DataFrame:
 def no_bandwidth(evidence: Evidence) -> Finding:
     modes = _by_mode(evidence, TERTILE_FEATURE)
     if len(modes) < fewest_runs(len(MODES) - 1):
-        return too_few(len(modes), "runs with logits and a routing profile", len(MODES) - 1)
+        return too_few(len(modes), "run", "with logits and a routing profile", len(MODES) - 1)
     default = MODES["1x"]
     others = {mode: sign_test((modes[default] - modes[mode]).to_numpy()) for mode in MODES.values() if mode != default}
     return _best_of(others, "other bandwidths lower the worst-tertile ECE of Scott's rule")
@@ -69,7 +69,7 @@ def no_bandwidth(evidence: Evidence) -> Finding:
 def no_bandwidth_over_control(evidence: Evidence) -> Finding:
     routing, control = _by_mode(evidence, TERTILE_FEATURE), _by_mode(evidence, "confidence")
     if len(routing) < fewest_runs(len(MODES)):
-        return too_few(len(routing), "runs with logits and a routing profile", len(MODES))
+        return too_few(len(routing), "run", "with logits and a routing profile", len(MODES))
     tests = {mode: sign_test((control[mode] - routing[mode]).to_numpy()) for mode in MODES.values()}
     return _best_of(tests, "bandwidths put AR-CondCal's worst-tertile ECE below that of its confidence-only control")
 
@@ -78,7 +78,7 @@ def no_feature(evidence: Evidence) -> Finding:
     ece = evidence["ablation"][evidence["ablation"]["metric"] == "ece"]
     n_runs = ece["run_id"].nunique()
     if n_runs < fewest_runs(len(ROUTING_FEATURES)):
-        return too_few(n_runs, "runs with logits and a routing profile", len(ROUTING_FEATURES))
+        return too_few(n_runs, "run", "with logits and a routing profile", len(ROUTING_FEATURES))
     tests = {}
     for name in ROUTING_FEATURES:
         rows = ece[ece["feature"] == name]

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.evidence.findings import ALPHA, Finding, decide, fewest_runs, sign_test, too_few
+from engine.evidence.findings import ALPHA, Finding, decide, fewest_runs, too_few
 from engine.evidence.sources import Evidence
 from engine.gaps.presets import AUDITED, PAPER
-from engine.pvalues import adjust_pvalues
+from engine.pvalues import adjust_pvalues, sign_test
 from engine.sweep import chance_range, multiplicity, stability
+from engine.wording import counted
 
 
 def chance_level(test: str) -> Callable[[Evidence], Finding]:
@@ -21,7 +22,7 @@ def chance_level(test: str) -> Callable[[Evidence], Finding]:
             return Finding("not answerable", "no run can be tested", {"n": 0})
         high = chance_range(n, ALPHA)[1]
         found = (
-            f"{rejected} of {n} runs reject ({corrected} after Holm); chance gives {n * ALPHA:.1f}, "
+            f"{rejected} of {counted(n, 'run')} reject ({corrected} after Holm); chance gives {n * ALPHA:.1f}, "
             f"at most {high} in 97.5 % of cases"
         )
         numbers = {"n": n, "rejected": rejected, "after_holm": corrected, "by_chance_at_most": high}
@@ -37,7 +38,9 @@ def repeats(evidence: Evidence) -> Finding:
         return Finding("not answerable", "no cell has a second tested run", {"n_cells": 0})
     audited, paper = (int(several[f"{test}_all"].astype(bool).sum()) for test in ("audited", "paper"))
     n = len(several)
-    found = f"every seed rejects in {paper} of {n} cells by {PAPER.label} and in {audited} by {AUDITED.label}"
+    found = (
+        f"every seed rejects in {paper} of {counted(n, 'cell')} by {PAPER.label} and in {audited} by {AUDITED.label}"
+    )
     numbers: dict[str, float] = {"n_cells": n, "paper": paper, "audited": audited}
     spread = float(several["max_gap_spread"].max())
     if np.isfinite(spread):  # without a shared bin there is no gap to move
@@ -55,7 +58,7 @@ def no_order(evidence: Evidence) -> Finding:
     pairs = (block - full).dropna()
     difference = pairs.to_numpy()
     if len(pairs) < fewest_runs(2):
-        return too_few(len(pairs), "pairs of a Block-AR and a Full-AR run", 2)
+        return too_few(len(pairs), "pair", "of a Block-AR and a Full-AR run", 2)
     p = min(1.0, 2 * min(sign_test(difference).p, sign_test(-difference).p))
     larger = int((difference > 0).sum())
     found = f"Block-AR has the larger gap in {larger} of {len(pairs)} pairs (two-sided sign test, p = {p:.3f})"
@@ -69,8 +72,8 @@ def error_link(evidence: Evidence) -> Finding:
     significant = int((adjust_pvalues(links["p"].to_numpy(float), "holm") <= ALPHA).sum())
     values = links["correlation"].astype(float)
     found = (
-        f"Spearman {values.min():+.2f} to {values.max():+.2f} over {len(links)} runs, {significant} of them other than "
-        "zero after Holm"
+        f"Spearman {values.min():+.2f} to {values.max():+.2f} over {counted(len(links), 'run')}, {significant} of them "
+        "other than zero after Holm"
     )
     numbers = {"n": len(links), "lowest": values.min(), "highest": values.max(), "significant": significant}
     return decide(significant > 0, found, numbers)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pandas as pd
 from scipy.stats import binom
 
-from engine.evidence.findings import ALPHA, Finding, decide, fewest_runs, sign_test, too_few
+from engine.evidence.findings import ALPHA, Finding, decide, fewest_runs, too_few
 from engine.evidence.sources import Evidence
 from engine.probes import ProbeSweep
+from engine.pvalues import sign_test
 
 
 def _contrast(evidence: Evidence, name: str) -> pd.DataFrame:
@@ -23,7 +24,7 @@ def probe_gain(name: str, against: str, *, expected: bool) -> Callable[[Evidence
     def check(evidence: Evidence) -> Finding:
         rows = _contrast(evidence, name)
         if len(rows) < fewest_runs():
-            return too_few(len(rows), "runs have a probed profile")
+            return too_few(len(rows), "run", "with a probed profile")
         test = sign_test(rows["estimate"].to_numpy(float))
         found = (
             f"higher R² than {against} in {test.n_better} of {test.n_runs} runs, by {test.mean:+.3f} on average "

@@ -13,7 +13,7 @@ from engine.calibrators.histogram import FittedHistogram
 from engine.calibrators.isotonic import FittedIsotonic
 from engine.calibrators.logit_norm import FittedLogitNorm
 from engine.calibrators.margin_entropy import FittedMarginEntropy
-from engine.calibrators.phrases import counted, span
+from engine.calibrators.phrases import span
 from engine.calibrators.temperature import FittedIdentity, FittedTemperature
 from engine.calibrators.vector import FittedVector
 
@@ -134,6 +134,5 @@ def test_cross_validated_bandwidth_is_named(network):
 
 
 def test_phrases():
-    assert (counted(1, "class"), counted(2, "class"), counted(0, "bin")) == ("1 class", "2 classes", "0 bins")
     assert span([0.5]) == "0.50"
     assert span([-0.001, 0.7]) == "0.00 to 0.70"

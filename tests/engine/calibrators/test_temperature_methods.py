@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from engine import metrics
 from engine.bench.peers import probmetrics_calibrators
-from engine.calibrators import CALIBRATORS
+from engine.calibrators import CALIBRATORS, likelihood
 from engine.calibrators.soft_binned import soft_binned_ece_squared
 
 
@@ -165,3 +165,25 @@ def test_logits_of_zero_have_no_direction():
     logits = np.vstack([np.zeros((5, 3)), np.tile([2.0, 1.0, 0.0], (20, 1))])
     fitted = CALIBRATORS["lc"]().fit(logits, [0] * 20 + [1] * 5)
     assert fitted.predict_proba(np.zeros((1, 3))) == pytest.approx(np.full((1, 3), 1 / 3))
+
+
+def test_labels_of_one_class_leave_vector_scaling_the_common_temperature(network):
+    data = network(400, 4)
+    rows = data.labels == 0
+    fitted = CALIBRATORS["vs"]().fit(data.logits[rows], data.labels[rows])
+    temperature = CALIBRATORS["ts"]().fit(data.logits[rows], data.labels[rows]).temperature
+    assert temperature != pytest.approx(1.0)
+    assert fitted.scale == pytest.approx(np.full(4, 1 / temperature))
+    assert not fitted.converged
+    assert fitted.note == (
+        "the calibration labels are all of one class, so every class has the common temperature and no bias"
+    )
+
+
+def test_a_search_that_was_cut_short_is_not_said_to_leave_the_logits_alone(network, monkeypatch):
+    data = network(400, 4)
+    monkeypatch.setattr(likelihood, "MAX_ITERATIONS", 1)
+    fitted = CALIBRATORS["ts"]().fit(5 * data.logits, data.labels)
+    assert not fitted.converged
+    assert fitted.temperature != 1
+    assert "stopped after" in fitted.note

@@ -14,7 +14,7 @@ import pytest
 from engine.__main__ import main
 from engine.evidence import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
 from engine.evidence.conclusions import as_frame
-from engine.evidence.findings import fewest_runs, sign_test
+from engine.evidence.findings import fewest_runs, too_few
 from engine.evidence.tables.studies import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
@@ -143,11 +143,9 @@ def test_command_line_prints_and_exports(cache_of_kinds: Path, capsys: pytest.Ca
 # ---- by hand --------------------------------------------------------------------------------------------------------
 
 
-def test_sign_test_by_hand():
-    assert sign_test(np.array([1.0, 2.0, 3.0, 4.0, 5.0])).p == pytest.approx(1 / 32)
-    assert sign_test(np.array([1.0, 1.0, 1.0, 1.0, -1.0])).p == pytest.approx(6 / 32)
-    assert sign_test(np.array([1.0, 0.0, 0.0])).p == pytest.approx(1 / 2)  # ties leave one run
-    assert sign_test(np.zeros(5)).p == 1.0
+def test_too_few_runs_are_counted_in_words():
+    assert too_few(1, "run", "with logits").found == "1 run with logits; a verdict over runs needs 5"
+    assert too_few(2, "pair", "of runs", 2).found == "2 pairs of runs; a verdict over runs needs 6"
 
 
 @pytest.mark.parametrize(("comparisons", "runs"), [(1, 5), (2, 6), (4, 7), (5, 7)])

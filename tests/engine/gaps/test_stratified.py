@@ -16,6 +16,8 @@ from engine.gaps import (
     trend_test,
     weighted_gap_test,
 )
+from engine.gaps.presets import matches_confidence
+from engine.gaps.trend import TrendDesign
 
 TESTS = (cmh_test, trend_test, weighted_gap_test)
 
@@ -56,7 +58,8 @@ def test_trend_by_hand():
     # One stratum, ranks 1..4, correct at ranks 3 and 4: T = 0.5 + 1.5 = 2, S = 5, V = 5 * 2 * 2 / (4 * 3) = 5/3.
     result = trend_test(np.full(4, 0.5), [0, 0, 1, 1], [10, 20, 30, 40], n_bins=1, method="permutation")
     assert result.z == pytest.approx(2 / np.sqrt(5 / 3))
-    assert result.effect == pytest.approx(2 / 5 * 2 * 4 / 3)
+    # Slope 2/5; a third is 4/3 samples, so the outer thirds have mean scores of -+(1.5 + 0.5 / 3) / (4/3) = -+1.25.
+    assert result.effect == pytest.approx(2 / 5 * 2.5)
     # Of the six pairs of ranks, {1, 2} and {3, 4} are as extreme.
     assert result.p_permutation == pytest.approx(2 / 6, abs=0.03)
 
@@ -99,6 +102,39 @@ def test_trend_effect_reads_as_a_tertile_gap():
     assert trend_test(rng.random(40_000), correct, rho).effect == pytest.approx(-0.2, abs=0.02)
 
 
+@pytest.mark.parametrize("n", [300, 4000])
+def test_trend_effect_of_a_planted_gap_is_about_its_size(n: int):
+    """At any number of bins, where rho is independent of confidence; in bins of 10 it is at most 9 % too small."""
+    rng = np.random.default_rng(1)
+    effects = []
+    for _ in range(200):
+        confidence, rho = rng.random(n), rng.random(n)
+        effects.append(trend_test(confidence, rng.random(n) < 0.9 - 0.3 * rho, rho).effect)
+    assert np.mean(effects) == pytest.approx(-0.2, rel=0.12)
+
+
+def test_trend_effect_is_a_change_of_accuracy_however_closely_rho_follows_confidence():
+    """A copy of confidence has hardly any distance left at like confidence; the slope is not stretched beyond it."""
+    rng = np.random.default_rng(0)
+    confidence = 1 - 0.9 * rng.beta(0.5, 2, 10_000)
+    rho = -(confidence + rng.normal(0, 0.002, 10_000))
+    effects = [trend_test(confidence, rng.random(10_000) < confidence, rho).effect for _ in range(20)]
+    assert np.abs(effects).max() < 0.1  # some are above 1 if taken from one tertile of the run to the other
+
+
+def test_reach_by_hand():
+    # Ranks 1..6. Bin 0: ranks 1, 3, 5, a sample per third: 4. Bin 1: ranks 2, 6: two thirds of a sample each: 4.
+    # Bin 2: one sample: 0. Mean over samples (3 * 4 + 2 * 4 + 0) / 6; bin 3 is empty.
+    design = TrendDesign.of(np.array([0, 0, 0, 1, 1, 2]), np.array([1.0, 3, 5, 2, 6, 4]), 4)
+    assert design.reach() == pytest.approx(20 / 6)
+
+
+def test_a_decided_bin_has_an_effect_of_one():
+    for n in (2, 4, 6, 10, 30):
+        correct = np.arange(n) >= n / 2
+        assert trend_test(np.full(n, 0.5), correct, np.arange(n), n_bins=1).effect == pytest.approx(1.0, abs=0.03)
+
+
 @pytest.mark.parametrize("test", [cmh_test, trend_test])
 def test_sign_follows_the_direction_of_the_effect(test):
     confidence, correct, rho = dataset(0, slope=0.15)
@@ -132,10 +168,28 @@ def test_nothing_to_test_says_so(test, correct, rho):
     assert result.notes
 
 
-def test_default_bins_hold_a_hundred_samples():
-    assert (audited_bins(10_000), audited_bins(250), audited_bins(40)) == (100, 2, 1)
-    data = dataset(0, n=1050)
-    assert trend_test(*data).n_strata == 10
+@pytest.mark.parametrize(
+    ("n", "bins"),
+    [(0, 1), (19, 1), (99, 9), (100, 10), (250, 25), (400, 40), (4000, 40), (4099, 40), (4100, 41), (10_000, 100)],
+)
+def test_bins_hold_a_hundred_samples_and_fewer_in_small_runs(n: int, bins: int):
+    assert audited_bins(n) == bins
+    assert matches_confidence(bins) is (n >= 100)
+    if n:
+        assert trend_test(*dataset(0, n=n)).n_strata == bins
+
+
+@pytest.mark.parametrize("n", [300, 900])
+@pytest.mark.parametrize("noise", [0.005, 0.03, 0.15])
+def test_small_confidence_only_worlds_are_seldom_rejected(n: int, noise: float):
+    """rho is a noisy copy of confidence. Bins of 100 samples reject up to 93 % (n = 300) and 64 % (n = 900)."""
+    rng = np.random.default_rng(0)
+    rejections = 0
+    for _ in range(200):
+        confidence = 1 - 0.9 * rng.beta(0.5, 2, n)
+        rho = confidence + rng.normal(0, noise, n)
+        rejections += trend_test(confidence, rng.random(n) < confidence, rho).p_value <= 0.05
+    assert rejections <= 0.12 * 200
 
 
 @pytest.mark.parametrize("test", [cmh_test, trend_test])
@@ -194,9 +248,13 @@ def test_a_gap_that_cannot_vary_is_not_tested():
     assert result.p_value is None
 
 
-def test_one_bin_is_noted():
-    data = dataset(0, n=150)
-    assert "not matched" in trend_test(*data).notes[0]
+def test_bins_that_do_not_match_confidence_are_noted():
+    data = dataset(0, n=90)
+    for test in (cmh_test, trend_test):
+        assert test(*data).notes == ("too few samples to match confidence (9 bins)",)
+        assert not test(*data).matched
+        assert test(*dataset(0, n=100)).matched
+    assert "too few samples to match confidence (1 bin)" in weighted_gap_test(*data, n_bins=1).notes
     with pytest.raises(InvalidInput, match="seed"):
         trend_test(*data, method="permutation", seed=-1)
     for test in (cmh_test, weighted_gap_test):

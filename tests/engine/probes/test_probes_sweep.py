@@ -85,7 +85,7 @@ def test_groups_are_substrates_and_count_who_wins(sweep, by_hand):
     assert matched.loc["full_ar", "std"] == pytest.approx(np.std(full))
     assert matched.loc["full_ar", "n_runs"] == 2
     assert matched.loc["block_ar", "mean"] > 0 > matched.loc["full_ar", "mean"]
-    assert (sweep.confidence_wins, sweep.n_groups) == (1, 2)
+    assert (sweep.routing_wins, sweep.n_groups) == (1, 2)
 
 
 def test_what_could_not_be_done_is_noted(sweep):
@@ -122,5 +122,5 @@ def test_an_empty_cache_gives_empty_tables(tmp_path):
     publish(tmp_path / "shards", tmp_path / "cache.duckdb")
     with open_cache(tmp_path / "cache.duckdb") as empty:
         sweep = audit_sweep(empty, **CHEAP)
-    assert (sweep.confidence_wins, sweep.n_groups) == (0, 0)
+    assert (sweep.routing_wins, sweep.n_groups) == (0, 0)
     assert all(table.empty for table in probe_tables(sweep).values())

@@ -165,11 +165,12 @@ def test_without_shuffles_the_last_control_is_missing(repeating):
 
 
 def sweep_of(matched, p_values, naive=0.1):
-    """One cell per run, the same contrasts everywhere."""
+    """One cell per run; the capacity-matched contrast is one number for all runs, or one each."""
+    each = matched if isinstance(matched, list) else [matched] * len(p_values)
     rows = [
         {"run_id": f"r{i}", "contrast": name, "estimate": value, "p_value": p if name == "routing_specific" else np.nan}
-        for i, p in enumerate(p_values)
-        for name, value in (("naive", naive), ("capacity_matched", matched), ("routing_specific", matched))
+        for i, (p, gain) in enumerate(zip(p_values, each, strict=True))
+        for name, value in (("naive", naive), ("capacity_matched", gain), ("routing_specific", gain))
     ]
     contrasts = pd.DataFrame(rows, columns=["run_id", "contrast", "estimate", "p_value"])
     groups = contrasts.rename(columns={"estimate": "mean"}).assign(**dict.fromkeys(CELL, "x"))
@@ -191,6 +192,23 @@ def test_over_a_sweep_rejections_stand_beside_chance():
     evidence = judge_probe_sweep(sweep_of(0.02, [0.048] * 4 + [0.5] * 16))
     assert evidence.outcome == "evidence"
     assert "+0.020 against a network on confidence alone (higher in 20 of 20 cells)" in evidence.sentence
+    assert evidence.sentence.endswith("whether it is stable is a question for other seeds.")
+
+
+def test_over_a_sweep_a_gain_on_average_is_no_evidence():
+    """One large gain lifts the mean above zero; the network is better in 1 of 20 runs."""
+    verdict = judge_probe_sweep(sweep_of([2.0] + [-0.02] * 19, [0.048] * 4 + [0.5] * 16))
+    assert verdict.outcome == "trace"
+    assert "not reliably better than the one on confidence alone (in 1 of 20 runs, sign test p = 1.00)" in (
+        verdict.sentence
+    )
+    # Four runs that all gain have a sign test of 1/16: too few to tell.
+    assert judge_probe_sweep(sweep_of(0.02, [0.04] * 4)).outcome == "trace"
+
+
+def test_over_a_sweep_a_tie_is_not_higher():
+    assert "(higher in 0 of 1 cell)" in judge_probe_sweep(sweep_of(0.0, [0.5])).sentence
+    assert "(higher in 1 of 1 cell)" in judge_probe_sweep(sweep_of(0.1, [0.5])).sentence
 
 
 def test_over_a_sweep_without_uplift_none_is_explained():
