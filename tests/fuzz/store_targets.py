@@ -95,7 +95,7 @@ def records(draw: DrawFn) -> dict[str, Any]:
         fields["extra"] = {draw(NAMES): draw(RHO.valid(size))}
     for name in ("block_size", "seed", "epoch"):
         if draw(st.booleans()):
-            fields[name] = draw(st.sampled_from([1, 0, 2**31, 2**70, -1]))
+            fields[name] = draw(st.sampled_from([1, 0, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**70, -1]))
     if draw(st.booleans()):
         name = draw(st.sampled_from(FIELDS))
         fields[name] = spoilt(draw, fields[name]) if isinstance(fields.get(name), np.ndarray) else draw(ANYTHING)
@@ -103,7 +103,7 @@ def records(draw: DrawFn) -> dict[str, Any]:
 
 
 def record_and_shard(fields: dict[str, Any]) -> None:
-    """A record that is accepted survives the way to disk and back, byte for byte."""
+    """A record that is accepted survives the way to disk and back, byte for byte, and can be published."""
 
     def work() -> None:
         record = RunRecord(**fields)
@@ -111,6 +111,9 @@ def record_and_shard(fields: dict[str, Any]) -> None:
             path = write_shard(record, folder)
             assert shard_paths(folder) == [path]
             assert _same(verify_shard(path), record), "read back otherwise than written"
+            publish(folder, Path(folder) / "cache.duckdb")
+            with open_cache(Path(folder) / "cache.duckdb") as cache:
+                assert cache.load(record.run_id).n_samples == record.n_samples
 
     sound(work, fields, named=FIELDS)
 

@@ -195,9 +195,10 @@ def test_a_directory_that_cannot_be_flushed_does_not_hide_that_the_cache_is_in_p
 
 
 def test_a_slow_publisher_does_not_take_newer_runs_away(shards, tmp_path, make_record):
-    """It has listed three shards when a fourth comes and somebody else publishes that; readers wait for neither."""
+    """It has listed four shards when a fifth comes and somebody else publishes that; readers wait for neither."""
     target = tmp_path / "cache.duckdb"
     publish(shards, target)
+    write_shard(make_record("run3", seed=3), shards)
     listed, go_on = threading.Event(), threading.Event()
 
     def hesitate(done, _text):
@@ -205,11 +206,11 @@ def test_a_slow_publisher_does_not_take_newer_runs_away(shards, tmp_path, make_r
         if done < 1:
             go_on.wait(60)
 
-    slow = threading.Thread(target=publish, args=(shards, target, hesitate), kwargs={"force": True})
+    slow = threading.Thread(target=publish, args=(shards, target, hesitate))
     quick = threading.Thread(target=publish, args=(shards, target))
     slow.start()
     assert listed.wait(60)
-    write_shard(make_record("run3", seed=3), shards)
+    write_shard(make_record("run4", seed=4), shards)
     quick.start()
     quick.join(2)  # time to overtake, if it could
     with open_cache(target) as cache:
@@ -218,7 +219,7 @@ def test_a_slow_publisher_does_not_take_newer_runs_away(shards, tmp_path, make_r
     slow.join(60)
     quick.join(60)
     with open_cache(target) as cache:
-        assert cache.runs()["run_id"].tolist() == ["run0", "run1", "run2", "run3"]
+        assert cache.runs()["run_id"].tolist() == ["run0", "run1", "run2", "run3", "run4"]
 
 
 HANGING = """

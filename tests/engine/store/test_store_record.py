@@ -26,7 +26,6 @@ BAD = {
     "seed beyond a BIGINT": ({"seed": 2**63}, "seed"),
     "block size beyond an INTEGER": ({"block_size": 2**31}, "block_size"),
     "epoch beyond an INTEGER": ({"epoch": 2**31}, "epoch"),
-    "more classes than an INTEGER": ({"n_classes": 2**31}, "n_classes"),
     "fractional block size": ({"block_size": 1.5}, "block_size"),
     "NaN logits": ({"logits": np.full((60, 4), np.nan)}, "logits"),
     "logits beyond float32": ({"logits": np.full((60, 4), 1e39)}, "logits"),
@@ -92,6 +91,7 @@ BAD_PLAIN = {
         {"correct": np.ones(60), "labels": np.zeros(60), "predictions": np.arange(60) % 2},
         "contradiction in row 1",
     ),
+    "more classes than an INTEGER": ({"n_classes": 2**31}, "n_classes"),
     "prediction out of range": ({"predictions": np.full(60, 9), "n_classes": 3}, "predictions"),
 }
 
