@@ -3,11 +3,13 @@
 import streamlit as st
 
 from app.components.fragment import fragment
+from app.components.long_work import long_work
 from app.components.page import open_page
 from app.loaders import results
 from app.loaders import results_controls as controls
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
+from app.worlds import N_WORLDS
 from engine.verdict import format_p
 
 page = open_page("controls")
@@ -17,7 +19,13 @@ if view.rho is None:
     page.finish()
     st.stop()
 
-page.verdict(results.verdict(view).sentence, controls=False)
+head, made_up, title = st.container(), st.container(), st.container()
+worlds = st.select_slider(
+    "Worlds per point", [100, 200, N_WORLDS, 1000], N_WORLDS, key="worlds", bind="query-params",
+    help="The verdict above counts in as many.",
+)  # fmt: skip
+with head:
+    page.verdict(results.verdict(view, worlds).sentence, controls=False)
 
 
 @fragment
@@ -37,40 +45,42 @@ def plant() -> None:
         page.figure(figure, "planted", alt="Tertile curves of a world with a planted gap")
 
 
-page.heading("A made-up world with a gap of your choice")
-plant()
+def draw(found: controls.Controls) -> None:
+    """What the tests can and cannot see."""
+    left, right = st.columns(2)
+    with left:
+        figure = plots.power_curves(found.power, page.theme)
+        page.figure(figure, "power", alt="Power of each test against the planted gap")
+    with right:
+        figure = plots.support_power(found.by_support, page.theme)
+        page.figure(figure, "support-power", alt="Power by minimum support")
+    page.heading("Does it cry wolf where only confidence matters?")
+    page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
+    page.heading("Which verdicts on this run can be trusted")
+    page.table(
+        found.trust,
+        "trust",
+        names={
+            "label": "Test", "p": "p on this run", "false_alarm": "False alarms",
+            "detectable": "Gap found 4 times in 5", "reading": "Reading",
+        },
+        formats={"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"},
+    )  # fmt: skip
 
-page.heading("How large a gap would have been found?")
-replicates = st.select_slider("Worlds per point", [100, 200, 400, 1000], 200, key="worlds", bind="query-params")
-bar = st.progress(0.0, "planting gaps")
-power = controls.power(view, replicates, lambda share, text: bar.progress(share * 0.6, text))
-by_support = controls.power_by_support(view, replicates, lambda share, text: bar.progress(0.6 + share * 0.2, text))
-alarms = controls.alarms(view, replicates * 2, lambda share, text: bar.progress(0.8 + share * 0.2, text))
-bar.empty()
-left, right = st.columns(2)
-with left:
-    page.figure(plots.power_curves(power, page.theme), "power", alt="Power of each test against the planted gap")
-with right:
-    page.figure(plots.support_power(by_support, page.theme), "support-power", alt="Power by minimum support")
 
-page.heading("Does it cry wolf where only confidence matters?")
-page.figure(plots.false_alarms(alarms, page.theme), "alarms", alt="False-alarm rate of each test")
-
-page.heading("Which verdicts on this run can be trusted")
-page.table(
-    controls.trust(view, alarms, power),
-    "trust",
-    names={
-        "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap found 4 times in 5",
-        "reading": "Reading",
-    },
-    formats={"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"},
-)  # fmt: skip
+with made_up:
+    page.heading("A made-up world with a gap of your choice")
+    plant()
+with title:
+    page.heading("How large a gap would have been found?")
+found = long_work("controls", *controls.controls_work(view, worlds), label="Simulate these worlds")
+if found is not None:
+    draw(found)
 page.how(r"""
 **The confidence-only world** keeps this run's confidence and feature and draws correctness from a logistic fit of
 accuracy on the logit of confidence. Nothing is there to be found, so a sound test rejects in 5 % of such worlds.
 **The planted gap** adds $+\delta n_{high} / (n_{low} + n_{high})$ to the low tertile's accuracy and takes
-$\delta n_{low} / (n_{low} + n_{high})$ from the high one's in equal-mass bins of 100 samples, which keeps each bin's
+$\delta n_{low} / (n_{low} + n_{high})$ from the high one's in the audited test's bins, which keeps each bin's
 accuracy; where that would leave $[0, 1]$ the gap stays and the accuracy gives way. All gaps share their random numbers.
 """)
 page.finish()

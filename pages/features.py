@@ -1,8 +1,9 @@
 """Is there a better routing scalar?"""
 
+import pandas as pd
 import streamlit as st
 
-from app.components.feature_builder import build_feature
+from app.components.feature_builder import build_feature, list_candidates
 from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import open_page
@@ -11,61 +12,47 @@ from app.plots import features as plots
 from app.plots.gap import tertile_curves
 from app.plots.rows import TEST_LABELS
 from engine.feature_search import search_candidates
-from engine.features import CustomFeature
 from engine.verdict_features import search_sentence
+
+BUILT = (
+    "figure-own", "text-own", "text-fitted", "figure-contrasts", "text-candidates", "table-candidates", "text-gaps",
+)  # fmt: skip
+"""What the scalar of the viewer's own puts on the page."""
 
 page = open_page("features")
 view = page.view
 
 
-def candidates(own: CustomFeature | None) -> None:
-    """The seven features and the viewer's own."""
-    table = results.candidates(view, own)
-    page.text(
-        f"The seven features of the paper{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
-        "three scores of AR-CondCal with each on the held-out half (ECE overall and in the worst tertile, NLL).",
-        "candidates",
-    )
-    page.table(
-        table,
-        "candidates",
-        names={
-            "label": "Scalar", "max_gap": "Largest gap", "paper": "p, paper's", "audited": "p, audited",
-            "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
-        },
-        formats={
-            "max_gap": "%.3f", "paper": "%.4f", "audited": "%.4f", "ece": "%.4f",
-            "worst_tertile_ece": "%.4f", "nll": "%.4f",
-        },
-    )  # fmt: skip
-    if table.isna().to_numpy().any():
-        page.text(
-            "A cell is empty where the run lacks what it takes (a profile, logits), or where no confidence bin holds "
-            "enough samples of both outer tertiles.",
-            "gaps",
-        )
+def candidates() -> pd.DataFrame | None:
+    """The seven features of the paper, or None as long as they are being tested."""
+    return long_work("candidates", *results.named_work(view), label="Test the seven features")
 
 
 @fragment
 def build() -> None:
     """The choices redraw this part only."""
+    for item in BUILT:  # the page as a file holds what is shown now
+        page.shown.pop(item, None)
     left, right = st.columns([1, 3])
     with left:
         own = build_feature(results.layer_names(view))
-    if own is not None:
-        with right:
-            figure = tertile_curves(results.gap(view, own), page.theme)
-            page.figure(figure, "own", alt="Accuracy against confidence by tertile of the scalar")
-        page.text(results.verdict(view, own).sentence, "own")
-        fitted = results.calibrated(view, own)
-        if fitted.contrasts is None:
-            page.text(f"AR-CondCal cannot be fitted here: {fitted.missing}.", "fitted")
-        else:
-            figure = plots.kernel_contrasts(fitted.contrasts, page.theme)
-            page.figure(figure, "contrasts", alt="AR-CondCal with the scalar minus its controls")
-    else:
+    if own is None:
         right.info("Choose at least one layer.")
-    candidates(own)
+        list_candidates(page, candidates())
+        return
+    with right:
+        figure = tertile_curves(results.gap(view, own), page.theme)
+        page.figure(figure, "own", alt="Accuracy against confidence by tertile of the scalar")
+    judged = long_work("own", *results.verdict_work(view, own), label="Test this scalar")
+    if judged is not None:
+        page.text(judged.sentence, "own")
+    fitted = long_work("fitted", *results.calibrated_work(view, own), label="Fit AR-CondCal with this scalar")
+    if fitted is not None and fitted.contrasts is None:
+        page.text(f"AR-CondCal cannot be fitted here: {fitted.missing}.", "fitted")
+    elif fitted is not None:
+        figure = plots.kernel_contrasts(fitted.contrasts, page.theme)
+        page.figure(figure, "contrasts", alt="AR-CondCal with the scalar minus its controls")
+    list_candidates(page, candidates(), results.own_row(own, judged, fitted))
 
 
 def search() -> None:
@@ -111,7 +98,7 @@ def search() -> None:
 if view.run.n_layers == 0:
     page.verdict("This run has no routing profile, so there is no routing scalar to build or to search for.")
     page.heading("What this run does hold")
-    candidates(None)
+    list_candidates(page, candidates())
 elif view.run.n_samples < 2:
     page.verdict("One sample is too few to search for a routing scalar.")
 else:
@@ -123,7 +110,7 @@ page.how(r"""
 **The search** tries every layer's entropy $H_l$, the mean, spread, largest, smallest, range and slope of all layers,
 and each of them times confidence, by both tests. The smallest of $m$ p-values is small by chance. Corrected p-values
 (Holm; for the best one that is $m\,p$) allow for it, but trust each single test. **Shuffled routing** does not: whole
-routing rows change places among samples of like confidence (equal-mass bins of 100), and the whole search is done
+routing rows change places among samples of like confidence (the audited test's bins), and the whole search is done
 again. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 + \#\text{shuffles})$. The grey area is
 where the best p must fall for that to be 5 % or less.
 **AR-CondCal** is fitted with your scalar on one half of all samples of the run and judged on the other; the worst

@@ -14,9 +14,10 @@ if view.rho is None:
     page.finish()
     st.stop()
 
-page.verdict(results.verdict(view).sentence)
-test = results.permutation(view)
-gap, bootstrap = test.gap, results.bootstrap(view)
+verdict = results.verdict(view)
+page.verdict(verdict.sentence)
+test, bootstrap = verdict.paper, verdict.gap
+gap = test.gap
 
 show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
 page.figure(

@@ -34,10 +34,13 @@ def draw_null() -> None:
             "Permutations", PERMUTATIONS, 5000, key="permutations", bind="query-params", disabled=method == "exact",
             help="The exact method needs none.",
         )  # fmt: skip
-    test = results.permutation(view, statistic=statistic, method=method, n_permutations=permutations)
-    figure = plots.null_distribution(test, page.theme)
     with main:
-        page.figure(figure, "null", alt="Null distribution with the observed value")
+        work = results.permutation_work(view, statistic, method, permutations)
+        test = long_work("permutation", *work, label="Permute again")
+        if test is None:
+            page.shown.pop("figure-null", None)  # that of the choice before
+            return
+        page.figure(plots.null_distribution(test, page.theme), "null", alt="Null distribution with the observed value")
 
 
 draw_null()
@@ -46,17 +49,18 @@ page.heading("The paper's test beside the audited test")
 left, right = st.columns(2)
 with left:
     page.figure(
-        plots.bin_contributions(results.permutation(view), page.theme),
+        plots.bin_contributions(verdict.paper, page.theme),
         "bins",
         alt="Gap of each bin against its null range",
     )
 with right:
-    curve = results.p_by_bins(view)
-    page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
+    curve = long_work("p-bins", *results.p_by_bins_work(view), label="Match more and less finely")
+    if curve is not None:
+        page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
 match = results.match_quality(view)
 page.text(
     "Within-bin rank correlation of the feature with confidence: "
-    f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in bins of 100 samples. "
+    f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the audited test. "
     "Far from zero, a test on those bins may mistake confidence for the feature."
 )
 

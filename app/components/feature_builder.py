@@ -1,11 +1,13 @@
-"""A routing scalar of the viewer's own: which layers, which summary of them, times confidence or not."""
+"""A routing scalar of the viewer's own, which layers, which summary of them, and the scalars that it competes with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
 import streamlit as st
 
+from app.components.page import Page
 from app.wording import plain
 from engine.features import CustomFeature
 
@@ -39,3 +41,33 @@ def build_feature(names: Sequence[str]) -> CustomFeature | None:
     if not layers:
         return None
     return CustomFeature(tuple(sorted(layers)), "mean" if single else summary, times_confidence)
+
+
+def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | None = None) -> None:
+    """The seven features of the paper, and the viewer's own as soon as there is something to say about it."""
+    if named is None:
+        return
+    table = named if own is None else pd.concat([named, own], ignore_index=True)
+    page.text(
+        f"The seven features of the paper{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
+        "three scores of AR-CondCal with each on the held-out half (ECE overall and in the worst tertile, NLL).",
+        "candidates",
+    )
+    page.table(
+        table,
+        "candidates",
+        names={
+            "label": "Scalar", "max_gap": "Largest gap", "paper": "p, paper's", "audited": "p, audited",
+            "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
+        },
+        formats={
+            "max_gap": "%.3f", "paper": "%.4f", "audited": "%.4f", "ece": "%.4f",
+            "worst_tertile_ece": "%.4f", "nll": "%.4f",
+        },
+    )  # fmt: skip
+    if table.isna().to_numpy().any():
+        page.text(
+            "A cell is empty where the run lacks what it takes (a profile, logits), or where no confidence bin holds "
+            "enough samples of both outer tertiles.",
+            "gaps",
+        )

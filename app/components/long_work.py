@@ -15,7 +15,9 @@ import streamlit as st
 
 from app.components.fragment import fragment
 from app.loaders.jobs import GivenUp, Job, jobs, viewer
+from app.serving.log import LOG, referring_to_log
 from app.wording import plain
+from engine.errors import CacheError
 from engine.types import Progress
 
 Result = TypeVar("Result")
@@ -26,7 +28,13 @@ _GLANCE = 0.3
 
 
 def long_work(
-    name: str, key: Hashable, compute: Callable[[Progress], Result], *, label: str, start: bool = True
+    name: str,
+    key: Hashable,
+    compute: Callable[[Progress], Result],
+    *,
+    label: str,
+    hint: str | None = None,
+    start: bool = True,
 ) -> Result | None:
     """The result of `compute`, or None as long as there is none; this then draws the bar, or the button that starts it.
 
@@ -34,16 +42,13 @@ def long_work(
     key : everything that the result depends on, such as ("probes", view.selection, width).
     compute : takes a progress callback. It runs on another thread, so it calls the engine and nothing of Streamlit:
         load the data before, and close over it.
-    label : what the button says, such as "Compare ten splits".
+    label : what the button says, such as "Compare ten splits"; hint : what it says to a pointer.
     start : begin by itself; otherwise the viewer presses the button.
     """
     found = jobs().find(key)
     if found is not None:
         return cast(Result, found)
-    failed_key, failure = st.session_state.pop(f"{name}-failed", (None, None))
-    if failure is not None and failed_key == key:
-        raise failure
-    asked, stopped = f"{name}-asked", f"{name}-stopped"
+    asked, stopped, failed = f"{name}-asked", f"{name}-stopped", f"{name}-failed"
 
     def begin() -> None:
         st.session_state[asked], st.session_state[stopped] = key, None
@@ -52,17 +57,37 @@ def long_work(
         st.session_state[asked], st.session_state[stopped] = None, key
         jobs().stop(key, viewer())
 
-    if st.session_state.get(stopped) != key and (start or st.session_state.get(asked) == key):
+    of, failure = st.session_state.pop(failed, (None, None))
+    failure = failure if of == key else None
+    wanted = st.session_state.get(stopped) != key and (start or st.session_state.get(asked) == key)
+    if wanted and failure is None:
         job = jobs().watch(key, compute, viewer())
         wait([job.future], timeout=FIRST_LOOK)
-        if _is_done(job):
+        if not _is_done(job):
+            _show_progress(name, key, compute, stop)
+            return None
+        failure = job.future.exception()
+        if failure is None:
             return job.future.result()
-        _show_progress(name, key, compute, stop)
-        return None
-    if st.session_state.get(stopped) == key:
+        jobs().drop(key, job)
+    if failure is not None:
+        _say(name, failure)
+        st.session_state[asked], st.session_state[stopped] = None, key  # begun again by the viewer, never by itself
+    elif st.session_state.get(stopped) == key:
         st.caption("Stopped.")
-    st.button(plain(label), key=f"{name}-start", on_click=begin)
+    st.button(plain(label), key=f"{name}-start", on_click=begin, help=hint)
     return None
+
+
+def _say(name: str, failure: BaseException) -> None:
+    """A failure in its place on the page, the rest of which goes on; an unreadable cache is the whole page's affair."""
+    if isinstance(failure, CacheError):
+        raise failure
+    try:
+        with referring_to_log():
+            raise failure
+    except Exception:
+        LOG.exception("long work failed: %s", name)
 
 
 def _is_done(job: Job[Result]) -> bool:
@@ -75,7 +100,7 @@ def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Resul
     if jobs().find(key) is not None or st.session_state.get(f"{name}-stopped") == key:
         st.rerun()
     job = jobs().watch(key, compute, viewer())
-    if _is_done(job):  # a failure ends the looking: the page shows it once, instead of here again and again
+    if _is_done(job) and job.future.exception() is not None:  # the page shows it once, instead of here again and again
         st.session_state[f"{name}-failed"] = key, job.future.exception()
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app.components.long_work import long_work
 from app.loaders import reports
+from app.report import Report
 from app.view import View
 
 _SAYS = (
@@ -17,27 +18,24 @@ _SAYS = (
 def offer_cache_report(view: View) -> None:
     """Make a report of the whole cache, with progress; then hand it over."""
     st.caption(f"{_SAYS} One run of each cell is shown in detail, which takes a few seconds each.")
-    made = long_work(
-        "report",
-        reports.report_key(view),
-        lambda progress: reports.cache_report(view, progress),
-        label="Make a report to send",
-        start=False,
-    )
+    made = long_work("report", *reports.report_work(view), label="Make a report to send", start=False)
     if made is not None:
-        st.download_button(
-            "Save the report", made.html, "routecal-report.html", "text/html", key="report-save", on_click="ignore"
-        )
+        _hand_over("report", made, "routecal-report.html")
 
 
 def offer_run_report(view: View) -> None:
-    """A report with the chosen run in detail; nothing is computed before the button is pressed."""
-    st.download_button(
-        "Report on this run",
-        lambda: reports.run_report(view).html(),
-        f"routecal-report-{view.selection.run_id}.html",
-        "text/html",
-        key="report-run",
-        on_click="ignore",
-        help=f"{_SAYS} All samples of the run, whatever slice is chosen. Takes a few seconds.",
+    """A report with the chosen run in detail among all; nothing is computed before the button is pressed."""
+    run_id = view.selection.run_id
+    made = long_work(
+        "report-run",
+        *reports.report_work(view, run_id),
+        label="Report on this run",
+        hint=f"{_SAYS} All samples of the run, whatever slice is chosen, among all runs of the cache.",
+        start=False,
     )
+    if made is not None:
+        _hand_over("report-run", made, f"routecal-report-{run_id}.html")
+
+
+def _hand_over(name: str, made: Report, file: str) -> None:
+    st.download_button("Save the report", made.html, file, "text/html", key=f"{name}-save", on_click="ignore")

@@ -1,8 +1,9 @@
 """Long computations in the background, shared by all viewers, remembered when done, given up when nobody waits.
 
-A viewer's script only looks in from time to time: it may be rerun or interrupted without losing the work. At most two
-jobs run at once, so that a room full of viewers cannot bring the server to a halt; further ones wait their turn. What a
-page cannot begin without (`awaited`) has two workers of its own and never queues behind minutes of training.
+A viewer's script only looks in from time to time: it may be rerun or interrupted without losing the work. There are
+three queues, each with few workers, so that a room full of viewers cannot bring the server to a halt: two for work that
+a page shows when it is done, two for what a page cannot begin without (`awaited`), which never waits behind minutes of
+training, and one for studies of the whole cache, so that no verdict on a run waits behind those.
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ class Job(Generic[Result]):
         """This viewer has enough; give up at the next report, unless another one is watching."""
         with self._guard:
             self._seen.pop(viewer, None)
-        self._stopped = not self._is_watched()
+        self._stopped |= not self._is_watched()
+
+    def give_up(self) -> None:
+        """Whoever is watching: there is nothing left to compute on."""
+        self._stopped = True
 
 
 def _server_stops() -> bool:
@@ -79,15 +84,19 @@ def _server_stops() -> bool:
 class Jobs:
     """Jobs by key: a second viewer who asks for the same thing joins the first."""
 
-    def __init__(self, capacity: int = 128) -> None:
+    def __init__(self, capacity: int = 128, workers: int = WORKERS) -> None:
         self._memo = Memo(capacity)
         self._running: dict[Hashable, Job[object]] = {}
         self._guard = threading.Lock()
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="job")
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
 
     def find(self, key: Hashable) -> object | None:
         """The remembered result of a job that is done, or None."""
         return self._memo.find(key)
+
+    def get(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """The result of a job, for another job that needs it: remembered, or computed where this is called."""
+        return self._memo.get(key, compute)
 
     def watch(self, key: Hashable, compute: Callable[[Progress], Result], viewer: str) -> Job[Result]:
         """The job under way for this key, or a new one. Look again within `PATIENCE` seconds to keep it going.
@@ -113,27 +122,28 @@ class Jobs:
         if job is not None:
             job.stop(viewer)
 
-    def drop(self, key: Hashable) -> None:
-        """Forget a failure that a viewer has seen, so that the next one who asks begins anew."""
+    def drop(self, key: Hashable, job: Job[Result]) -> None:
+        """Forget this job, whose failure a viewer has seen; another one begun under its key since then goes on."""
         with self._guard:
-            self._running.pop(key, None)
+            if self._running.get(key) is job:
+                del self._running[key]
 
     def forget(self, fingerprint: str) -> None:
-        """Drop the results of a cache's jobs; one still at work is given up soon, since nobody watches it."""
+        """Drop the results of a cache's jobs, and give up those that wait or are at work."""
+        with self._guard:
+            for key, job in self._running.items():
+                if fingerprint in repr(key):
+                    job.give_up()
         self._memo.forget(fingerprint)
 
     def _run(self, key: Hashable, job: Job[object]) -> object:
         try:
             result = self._memo.get(key, job.work)
         except GivenUp:
-            self._forget(key)
+            self.drop(key, job)
             raise
-        self._forget(key)  # any other failure stays until a viewer has seen it
+        self.drop(key, job)  # any other failure stays until a viewer has seen it
         return result
-
-    def _forget(self, key: Hashable) -> None:
-        with self._guard:
-            del self._running[key]
 
 
 @st.cache_resource(show_spinner=False)
@@ -147,6 +157,11 @@ def _page_jobs() -> Jobs:
     return Jobs()
 
 
+@st.cache_resource(show_spinner=False)
+def _cache_jobs() -> Jobs:
+    return Jobs(workers=1)
+
+
 def viewer() -> str:
     """This browser session among all."""
     return str(st.session_state.setdefault("routecal-viewer", uuid4().hex))
@@ -154,17 +169,27 @@ def viewer() -> str:
 
 def forget_jobs(fingerprint: str) -> None:
     """Drop all results of a cache."""
-    jobs().forget(fingerprint)
-    _page_jobs().forget(fingerprint)
+    for each in (jobs(), _page_jobs(), _cache_jobs()):
+        each.forget(fingerprint)
 
 
-def awaited(key: Hashable, compute: Callable[[Progress], Result]) -> Result:
+def within_a_job(key: Hashable, compute: Callable[[Progress], Result]) -> Callable[[Progress], Result]:
+    """What several jobs need: computed inside the first, found by the others and by `awaited` with `whole_cache`.
+
+    To be asked for before a job begins.
+    """
+    shared = _cache_jobs()
+    return lambda progress: shared.get(key, lambda: compute(progress))
+
+
+def awaited(key: Hashable, compute: Callable[[Progress], Result], *, whole_cache: bool = False) -> Result:
     """A result that the rest of the page depends on: waited for with a bar, computed once for all viewers.
 
     A viewer who clicks elsewhere meanwhile is free at the next glance; the job goes on and is found again.
-    `compute` runs on another thread, so it calls the engine and nothing of Streamlit.
+    compute : runs on another thread, so it calls the engine and nothing of Streamlit.
+    whole_cache : it goes through every run, which may take long: only one such job runs at a time.
     """
-    pool = _page_jobs()
+    pool = _cache_jobs() if whole_cache else _page_jobs()
     found = pool.find(key)
     if found is not None:
         return cast(Result, found)
@@ -178,5 +203,5 @@ def awaited(key: Hashable, compute: Callable[[Progress], Result]) -> Result:
             break
     bar.empty()
     if job.future.exception() is not None:
-        pool.drop(key)
+        pool.drop(key, job)
     return job.future.result()

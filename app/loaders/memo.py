@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 import streamlit as st
@@ -17,31 +19,53 @@ Result = TypeVar("Result")
 _CAPACITY = 128
 
 
+@dataclass(eq=False)
+class _Turn:
+    """A computation under way: who is at it or waits for it, and whether its result is still wanted."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    n_inside: int = 0
+    forgotten: bool = False
+
+
 class Memo:
     """The last results by key, least recently used forgotten first; two viewers never compute one thing twice."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
         self._capacity = capacity
         self._results: OrderedDict[Hashable, object] = OrderedDict()
-        self._locks: dict[Hashable, threading.Lock] = {}
+        self._turns: dict[Hashable, _Turn] = {}
         self._guard = threading.Lock()
 
     def get(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """The remembered result, or a computed one."""
-        with self._guard:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
+        with self._turn(key) as turn:
             with self._guard:
                 if key in self._results:
                     self._results.move_to_end(key)
                     return cast(Result, self._results[key])
             result = compute()
             with self._guard:
-                self._results[key] = result
+                if not turn.forgotten:
+                    self._results[key] = result
                 while len(self._results) > self._capacity:
-                    forgotten, _ = self._results.popitem(last=False)
-                    self._locks.pop(forgotten, None)
+                    self._results.popitem(last=False)
             return result
+
+    @contextmanager
+    def _turn(self, key: Hashable) -> Iterator[_Turn]:
+        """One after the other for each key; the last one out, with or without a result, leaves nothing behind."""
+        with self._guard:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.n_inside += 1
+        try:
+            with turn.lock:
+                yield turn
+        finally:
+            with self._guard:
+                turn.n_inside -= 1
+                if turn.n_inside == 0:
+                    del self._turns[key]
 
     def find(self, key: Hashable) -> object | None:
         """The remembered result, or None without one."""
@@ -51,11 +75,12 @@ class Memo:
             return self._results.get(key)
 
     def forget(self, fingerprint: str) -> None:
-        """Drop all results of a cache; every key carries its fingerprint, mostly inside a selection."""
+        """Drop all results of a cache, those under way too; every key holds its fingerprint, mostly in a selection."""
         with self._guard:
             for key in [key for key in self._results if fingerprint in repr(key)]:
                 del self._results[key]
-                self._locks.pop(key, None)
+            for key, turn in self._turns.items():
+                turn.forgotten |= fingerprint in repr(key)
 
 
 @st.cache_resource(show_spinner=False)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
-from app.loaders.memo import remember
+from app.loaders.jobs import within_a_job
+from app.loaders.results_sweep import diagnosis
 from app.report import Report, Settings, build_report
 from app.view import View
 from engine.types import Progress
 
 
-def _settings(view: View) -> Settings:
-    return Settings(view.selection.feature, view.selection.protocol.min_support)
+def report_work(view: View, *run_ids: str) -> tuple[Hashable, Callable[[Progress], Report]]:
+    """The whole cache with these runs in detail, or without any one of each cell, for `long_work`.
 
+    Every run is tested for it, unless the Overview or another report has done so.
+    """
+    cache, settings = view.cache, Settings(view.selection.feature, view.selection.protocol.min_support)
+    rows = within_a_job(*diagnosis(view, settings.feature, settings.min_support))
 
-def report_key(view: View) -> Hashable:
-    """All that a report of the whole cache depends on."""
-    return ("report", view.cache.fingerprint, _settings(view))
+    def compute(progress: Progress) -> Report:
+        return build_report(cache, run_ids, settings, diagnosis=rows, progress=progress)
 
-
-def cache_report(view: View, progress: Progress) -> Report:
-    """Every cell of the cache with one run in detail; for `long_work`, which remembers it."""
-    return build_report(view.cache, settings=_settings(view), progress=progress)
-
-
-def run_report(view: View) -> Report:
-    """The chosen run in detail, among all runs."""
-    run_id = view.selection.run_id
-    return remember((report_key(view), run_id), lambda: build_report(view.cache, [run_id], _settings(view)))
+    return ("report", cache.fingerprint, settings, run_ids), compute

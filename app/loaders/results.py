@@ -11,12 +11,11 @@ from app.loaders.jobs import awaited
 from app.loaders.keeping import keep
 from app.selection import Selection
 from app.view import View
+from app.worlds import N_WORLDS
 from engine.binning import MATCHINGS, histogram_edges
 from engine.gaps import (
-    BootstrapResult,
     PermutationResult,
     audited_bins,
-    bootstrap_gap,
     match_diagnostic,
     permutation_test,
     trend_test,
@@ -33,34 +32,27 @@ def samples(view: View) -> tuple[FloatArray, BoolArray, FloatArray]:
     return view.run.confidence, view.run.correct, view.rho
 
 
-def verdict(view: View) -> Verdict:
+def verdict(view: View, n_worlds: int = N_WORLDS) -> Verdict:
     """Both tests with their controls, and the sentence."""
     given, label, settings = samples(view), view.feature_label, view.selection.protocol.test_settings
 
     def compute(progress: Progress) -> Verdict:
-        return judge(*given, feature=label, progress=progress, **settings)
+        return judge(*given, feature=label, n_replicates=n_worlds, progress=progress, **settings)
 
-    return awaited(("verdict", view.selection.alone), compute)
-
-
-@keep(max_entries=256)
-def _permutation(
-    selection: Selection, statistic: str, method: str, n_permutations: int, _view: View
-) -> PermutationResult:
-    return permutation_test(
-        *samples(_view),
-        statistic=statistic,
-        method=method,
-        n_permutations=n_permutations,
-        **selection.protocol.test_settings,
-    )
+    return awaited(("verdict", view.selection.alone, n_worlds), compute)
 
 
-def permutation(
-    view: View, *, statistic: str = "max_gap", method: str = "exact", n_permutations: int = 5000
-) -> PermutationResult:
-    """The permutation test under the chosen protocol, equal-width bins."""
-    return _permutation(view.selection, statistic, method, n_permutations, view)
+def permutation_work(
+    view: View, statistic: str, method: str, n_permutations: int
+) -> tuple[Hashable, Callable[[Progress], PermutationResult]]:
+    """The permutation test under the chosen protocol, equal-width bins, for `long_work`: shuffling takes seconds."""
+    given, settings = samples(view), view.selection.protocol.test_settings
+    drawn = {} if method == "exact" else {"n_permutations": n_permutations}
+
+    def compute(progress: Progress) -> PermutationResult:
+        return permutation_test(*given, statistic=statistic, method=method, progress=progress, **drawn, **settings)
+
+    return ("permutation", view.selection.alone, statistic, method, *drawn.values()), compute
 
 
 def nulls_work(
@@ -72,24 +64,21 @@ def nulls_work(
 
     def compute(progress: Progress) -> pd.DataFrame:
         rows = []
+
+        def part(done: int, name: str) -> Progress:
+            return lambda share, _text: progress((done + share) / len(pairs), name)
+
         for position, (statistic, method) in enumerate(pairs):
-            progress(position / len(pairs), f"{statistics[statistic]}, {methods[method]}")
-            test = permutation_test(*given, statistic=statistic, method=method, **settings)
+            name = f"{statistics[statistic]}, {methods[method]}"
+            progress(position / len(pairs), name)
+            test = permutation_test(
+                *given, statistic=statistic, method=method, progress=part(position, name), **settings
+            )
             named = {"statistic": statistics[statistic], "method": methods[method]}
             rows.append({**named, "observed": test.observed, "p": test.p_value})
         return pd.DataFrame(rows)
 
     return ("nulls", view.selection.alone), compute
-
-
-@keep(max_entries=128)
-def _bootstrap(selection: Selection, _view: View) -> BootstrapResult:
-    return bootstrap_gap(*samples(_view), **selection.protocol.test_settings)
-
-
-def bootstrap(view: View) -> BootstrapResult:
-    """Both gaps with intervals under the chosen protocol."""
-    return _bootstrap(view.selection, view)
 
 
 @keep(max_entries=16, show_spinner="Testing every score")
@@ -106,24 +95,21 @@ _BARS = 60
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
 
-@keep(max_entries=64, show_spinner="Matching more and less finely")
-def _p_by_bins(selection: Selection, _view: View) -> pd.DataFrame:
-    confidence, correct, rho = samples(_view)
-    rows = []
-    for matching in MATCHINGS:
-        for n_bins in _BIN_COUNTS:
-            if 2 * n_bins > confidence.size:
-                continue
-            matched = {"n_bins": n_bins, "matching": matching}
-            paper = permutation_test(confidence, correct, rho, **selection.protocol.test_settings | matched)
-            audited = trend_test(confidence, correct, rho, **matched)
+def p_by_bins_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
+    """p of the largest gap and of the trend against the number of bins, for both matchings, for `long_work`."""
+    given, settings = samples(view), view.selection.protocol.test_settings
+    counts = [n_bins for n_bins in _BIN_COUNTS if 2 * n_bins <= given[0].size]
+    matchings = [{"n_bins": n_bins, "matching": matching} for matching in MATCHINGS for n_bins in counts]
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        rows = []
+        for position, matched in enumerate(matchings):
+            progress(position / len(matchings), "matching more and less finely")
+            paper, audited = permutation_test(*given, **settings | matched), trend_test(*given, **matched)
             rows.append({**matched, "paper": paper.p_value, "audited": audited.p_value})
-    return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "audited"])
+        return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "audited"])
 
-
-def p_by_bins(view: View) -> pd.DataFrame:
-    """p of the largest gap and of the trend against the number of bins, for both matchings."""
-    return _p_by_bins(view.selection, view)
+    return ("p-by-bins", view.selection.alone), compute
 
 
 def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:
@@ -133,9 +119,14 @@ def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:
     return np.histogram(rho, edges)[0], edges
 
 
-def match_quality(view: View) -> dict[str, str]:
-    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the audited ones."""
-    confidence, _, rho = samples(view)
-    bins = {"equal_width": view.selection.protocol.n_bins, "equal_mass": audited_bins(confidence.size)}
+@keep(max_entries=128)
+def _match_quality(selection: Selection, _view: View) -> dict[str, str]:
+    confidence, _, rho = samples(_view)
+    bins = {"equal_width": selection.protocol.n_bins, "equal_mass": audited_bins(confidence.size)}
     values = {m: match_diagnostic(confidence, rho, n_bins=n, matching=m) for m, n in bins.items()}
     return {m: "not defined" if value is None else f"{value:.3f}" for m, value in values.items()}
+
+
+def match_quality(view: View) -> dict[str, str]:
+    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the audited ones."""
+    return _match_quality(view.selection, view)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+
 import pandas as pd
 
-from app.loaders.memo import remember
 from app.loaders.results import samples
 from app.view import View
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, planted_outcome, power_curve
@@ -13,33 +15,51 @@ from engine.trust import trust_table
 from engine.types import Progress
 
 SUPPORTS = (1, 5, 20)
+_SHARES = {"power": 0.55, "alarms": 0.2, "supports": 0.25}
+"""Of the time that everything takes; only the bar depends on them."""
 
 
-def alarms(view: View, n_replicates: int, progress: Progress) -> FalseAlarms:
-    """False-alarm rate of every test in the confidence-only world of this run."""
-    settings = view.selection.protocol.test_settings
-    return remember(
-        ("alarms", view.selection.alone, n_replicates),
-        lambda: false_alarm_rate(*samples(view), n_replicates=n_replicates, progress=progress, **settings),
-    )
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """What the tests of a run can and cannot see.
+
+    power : of every test; by_support : of the paper's test under several minimum supports.
+    alarms : rejections of every test where only confidence matters; trust : which verdicts can be trusted.
+    """
+
+    power: PowerCurve
+    by_support: Mapping[int, PowerCurve]
+    alarms: FalseAlarms
+    trust: pd.DataFrame
 
 
-def _power(view: View, n_replicates: int, tests: tuple[str, ...], min_support: int, progress: Progress) -> PowerCurve:
-    settings = view.selection.protocol.test_settings | {"min_support": min_support}
-    return remember(
-        ("power", view.selection.alone, n_replicates, tests, min_support),
-        lambda: power_curve(*samples(view), tests=tests, n_replicates=n_replicates, progress=progress, **settings),
-    )
+def controls_work(view: View, n_worlds: int) -> tuple[Hashable, Callable[[Progress], Controls]]:
+    """All controls of this run for `long_work`, in as many worlds as the verdict has: the two then agree exactly."""
+    given, settings = samples(view), view.selection.protocol.test_settings
+    in_force = view.selection.protocol.min_support
+
+    def compute(progress: Progress) -> Controls:
+        def part(name: str, done: float = 0.0, of: int = 1) -> Progress:
+            start = sum(list(_SHARES.values())[: list(_SHARES).index(name)])
+            return lambda share, text: progress(start + _SHARES[name] * (done + share) / of, text)
+
+        power = power_curve(*given, tests=tuple(TESTS), n_replicates=n_worlds, progress=part("power"), **settings)
+        alarms = false_alarm_rate(*given, n_replicates=n_worlds, progress=part("alarms"), **settings)
+        by_support = {}
+        for position, support in enumerate(SUPPORTS):
+            by_support[support] = _only(power, "paper") if support == in_force else power_curve(
+                *given, tests=("paper",), n_replicates=n_worlds, progress=part("supports", position, len(SUPPORTS)),
+                **settings | {"min_support": support},
+            )  # fmt: skip
+        return Controls(power, by_support, alarms, trust_table(*given, alarms, power, **settings))
+
+    return ("controls", view.selection.alone, n_worlds), compute
 
 
-def power(view: View, n_replicates: int, progress: Progress) -> PowerCurve:
-    """Power of every test on this run."""
-    return _power(view, n_replicates, tuple(TESTS), view.selection.protocol.min_support, progress)
-
-
-def power_by_support(view: View, n_replicates: int, progress: Progress) -> dict[int, PowerCurve]:
-    """Power of the paper's test under several minimum supports."""
-    return {support: _power(view, n_replicates, ("paper",), support, progress) for support in SUPPORTS}
+def _only(power: PowerCurve, test: str) -> PowerCurve:
+    """The curve of one test, as if it had been tried alone: all tests see the same worlds."""
+    table = power.table[power.table["test"] == test].reset_index(drop=True)
+    return replace(power, table=table, detectable={test: power.detectable[test]})
 
 
 def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, StratifiedResult]:
@@ -49,8 +69,3 @@ def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, Str
     drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)
     paper = permutation_test(confidence, drawn, rho, **protocol.test_settings)
     return paper, trend_test(confidence, drawn, rho)
-
-
-def trust(view: View, false_alarms: FalseAlarms, curve: PowerCurve) -> pd.DataFrame:
-    """Which verdicts on this run can be trusted."""
-    return trust_table(*samples(view), false_alarms, curve, **view.selection.protocol.test_settings)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from app.loaders.cache import load_run, run_table
+from app.loaders.cache import run_table
+from app.loaders.jobs import within_a_job
 from app.loaders.keeping import keep
 from app.selection import Selection
 from app.view import View
+from app.worlds import N_WORLDS
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
 from engine.errors import InvalidInput, MissingData
 from engine.feature_search import FeatureSearch, search_features
@@ -52,73 +54,91 @@ def gap(view: View, own: CustomFeature) -> PermutationResult:
     return _gap(view.selection.of_any_feature, own, view.run)
 
 
-@keep(max_entries=64, show_spinner="Testing, and testing the tests")
-def _verdict(samples: Selection, own: CustomFeature, _run: RunData) -> Verdict:
-    rho = feature(_run, own)
-    return judge(_run.confidence, _run.correct, rho, feature=own.label, **samples.protocol.test_settings)
+def verdict_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Progress], Verdict]]:
+    """Both tests of a scalar of one's own, with their controls, for `long_work`."""
+    run, samples = view.run, view.selection.of_any_feature
 
+    def compute(progress: Progress) -> Verdict:
+        given = run.confidence, run.correct, feature(run, own)
+        return judge(
+            *given, feature=own.label, n_replicates=N_WORLDS, progress=progress, **samples.protocol.test_settings
+        )
 
-def verdict(view: View, own: CustomFeature) -> Verdict:
-    """Both tests of a scalar of one's own, with their controls."""
-    return _verdict(view.selection.of_any_feature, own, view.run)
+    return ("verdict on a scalar", samples, own), compute
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """AR-CondCal with a scalar against its controls, or `missing`: why there is nothing to fit."""
+    """AR-CondCal with a scalar against its controls, or `missing`: why there is nothing to fit.
+
+    scores : of the scalar, by its name.
+    """
 
     contrasts: pd.DataFrame | None
-    n_evaluation: int
+    scores: pd.DataFrame
     missing: str
 
 
-@keep(max_entries=64, show_spinner="Fitting on the calibration half")
-def _calibrated(fingerprint: str, run_id: str, own: CustomFeature, _view: View) -> Calibrated:  # noqa: ARG001
-    try:
-        result = run_benchmark(load_run(_view.cache, run_id, with_logits=True), KERNELS, feature=own)
-    except (MissingData, InvalidInput) as error:
-        return Calibrated(None, 0, str(error))
-    return Calibrated(contrast_in_run(result, SCORES), result.n_evaluation, "")
-
-
-def calibrated(view: View, own: CustomFeature) -> Calibrated:
+def calibrated_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Progress], Calibrated]]:
     """The kernel on (confidence, scalar) minus its two controls; all samples of the run, half of them held out."""
-    return _calibrated(view.selection.fingerprint, view.selection.run_id, own, view)
+    cache, run_id = view.cache, view.selection.run_id
+
+    def compute(progress: Progress) -> Calibrated:
+        run = cache.load(run_id, with_logits=True)
+        scores = _scores(run, (own,), lambda share, text: progress(share / 2, text))
+        try:
+            result = run_benchmark(
+                run, KERNELS, feature=own, progress=lambda share, text: progress((1 + share) / 2, text)
+            )
+        except (MissingData, InvalidInput) as error:
+            return Calibrated(None, scores, str(error))
+        return Calibrated(contrast_in_run(result, SCORES), scores, "")
+
+    return ("calibrated with a scalar", view.selection.fingerprint, run_id, own), compute
 
 
-@keep(max_entries=64)
-def _scores(fingerprint: str, run_id: str, own: CustomFeature | None, _view: View) -> pd.DataFrame:  # noqa: ARG001
-    asked = tuple(FEATURES) if own is None else (own,)
+def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progress) -> pd.DataFrame:
+    """Scores of AR-CondCal with each scalar on the held-out half, by its name; empty where nothing can be fitted."""
     try:
-        found = feature_ablation(load_run(_view.cache, run_id, with_logits=True), asked)
+        found = feature_ablation(run, asked, progress=progress)
     except (MissingData, InvalidInput):
         return pd.DataFrame(columns=SCORES)
     return found.pivot_table(index="feature", columns="metric", values="value", dropna=False)[list(SCORES)]
 
 
-def _row(run: RunData, name: str | CustomFeature, samples: Selection) -> dict[str, object]:
+def _row(run: RunData, name: str, samples: Selection) -> dict[str, object]:
     """Gap and both p-values; empty where the run lacks the feature."""
-    if isinstance(name, str) and not FEATURES[name].available(run):
+    if not FEATURES[name].available(run):
         return {"max_gap": None, "paper": None, "audited": None}
     paper = _paper_test(run, name, samples)
     audited = trend_test(run.confidence, run.correct, feature(run, name))
     return {"max_gap": paper.observed, "paper": paper.p_value, "audited": audited.p_value}
 
 
-@keep(max_entries=64)
-def _named(samples: Selection, _view: View) -> pd.DataFrame:
-    run = _view.run_with_logits
-    scores = _scores(samples.fingerprint, samples.run_id, None, _view)
-    rows = [{"label": entry.label, **_row(run, name, samples)} for name, entry in FEATURES.items()]
-    return pd.DataFrame(rows).join(scores.reindex(list(FEATURES)).reset_index(drop=True)).astype(_NUMBERS)
+def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
+    """The seven features for `long_work`: tests on these samples, scores of the kernel on the held-out half."""
+    cache, run, samples = view.cache, view.run_with_logits, view.selection.of_any_feature
+    # The scores know no slice and no settings of a test: they outlive a change of those.
+    scores = within_a_job(
+        ("scores of the features", samples.fingerprint, samples.run_id),
+        lambda progress: _scores(cache.load(samples.run_id, with_logits=True), tuple(FEATURES), progress),
+    )
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        scored = scores(lambda share, text: progress(0.7 * share, text))
+        rows = []
+        for position, (name, entry) in enumerate(FEATURES.items()):
+            progress(0.7 + 0.3 * position / len(FEATURES), f"testing {entry.label}")
+            rows.append({"label": entry.label, **_row(run, name, samples)})
+        return pd.DataFrame(rows).join(scored.reindex(list(FEATURES)).reset_index(drop=True)).astype(_NUMBERS)
+
+    return ("named features", samples), compute
 
 
-def candidates(view: View, own: CustomFeature | None) -> pd.DataFrame:
-    """The seven features, then the scalar of one's own: tests on these samples, kernel scores on the held-out half."""
-    samples = view.selection.of_any_feature
-    named = _named(samples, view)
-    if own is None:
-        return named
-    scores = _scores(samples.fingerprint, samples.run_id, own, view).reindex([own.name]).iloc[0]
-    row = {"label": f"yours: {own.label}", **_row(view.run, own, samples), **scores}
-    return pd.concat([named, pd.DataFrame([row]).astype(_NUMBERS)], ignore_index=True)
+def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | None) -> pd.DataFrame | None:
+    """The scalar of one's own as a row below the seven features; None as long as a part of it is not there."""
+    if judged is None or fitted is None:
+        return None
+    tests = {"max_gap": judged.paper.observed, "paper": judged.paper.p_value, "audited": judged.audited.p_value}
+    row = {"label": f"yours: {own.label}", **tests, **fitted.scores.reindex([own.name]).iloc[0]}
+    return pd.DataFrame([row]).astype(_NUMBERS)

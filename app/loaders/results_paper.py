@@ -36,7 +36,7 @@ def evidence(view: View) -> Evidence:
     runs = _single_runs(view.selection.fingerprint, view.runs)
     # The source "gaps" over the paper's own settings, which the Overview has mostly computed already.
     gaps = single_models(diagnosed(view, DEFAULT_FEATURE, MIN_SUPPORT))
-    link = awaited(source_key(view, "error_link"), source_work(view, "error_link", runs))
+    link = awaited(source_key(view, "error_link"), source_work(view, "error_link", runs), whole_cache=True)
     asked = {name: jobs().find(source_key(view, name)) for name in SOURCES}
     known = {name: found for name, found in asked.items() if found is not None}
     return Evidence(runs, {"gaps": gaps, "error_link": link} | known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 import pandas as pd
 
 from app.cache_summary import CacheSummary, summarise
@@ -12,8 +14,8 @@ from engine.sweep import diagnose
 from engine.types import Progress
 
 
-def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
-    """The protocol over every run of the cache: one row per run, all samples. Waited for with a bar."""
+def diagnosis(view: View, feature: str, min_support: int) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
+    """The protocol over every run of the cache, one row per run, all samples: its key and how to compute it."""
     cache, n_runs = view.cache, len(view.runs)
 
     def compute(progress: Progress) -> pd.DataFrame:
@@ -22,7 +24,12 @@ def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
 
         return diagnose(cache, feature_name=feature, min_support=min_support, progress=report)
 
-    return awaited(("diagnosed", view.selection.fingerprint, feature, min_support), compute)
+    return ("diagnosed", view.selection.fingerprint, feature, min_support), compute
+
+
+def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
+    """The protocol over every run of the cache; waited for with a bar."""
+    return awaited(*diagnosis(view, feature, min_support), whole_cache=True)
 
 
 @keep(max_entries=16)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -47,10 +48,12 @@ def build_report(
     run_ids: Sequence[str] = (),
     settings: Settings | None = None,
     *,
+    diagnosis: Callable[[Progress], pd.DataFrame] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """The whole cache, then the named runs in detail; without names, the lowest seed of each cell, the first twelve.
 
+    diagnosis : `engine.sweep.diagnose` over this cache and these settings, for whoever has its rows already.
     Raises `UnknownName` for a run or feature that is not there, `CacheError` for a cache without runs.
     """
     tell = progress or (lambda _share, _text: None)
@@ -61,13 +64,10 @@ def build_report(
     runs = blind.runs().set_index("run_id", drop=False)
     if runs.empty:
         raise CacheError("this cache holds no runs; build some with `python -m cache_builder sweep` and publish them")
-    rows = diagnose(
-        blind,
-        feature_name=settings.feature,
-        min_support=settings.min_support,
-        progress=lambda share, text: tell(_SWEEP_SHARE * share, text),
-    )
-    summary = summarise(rows, runs, settings.label)
+    if diagnosis is None:
+        diagnosis = partial(_diagnose, cache, asked)
+    rows = diagnosis(lambda share, text: tell(_SWEEP_SHARE * share, text))
+    summary = summarise(blind.clean_rows(rows), runs, settings.label)
     runs = runs.join(summary.every.set_index("run_id")[["run"]])
     detailed, rule = (chosen, "those asked for") if chosen else _one_of_each_cell(summary)
     sections, verdicts = list(whole_cache(summary)), []
@@ -88,6 +88,10 @@ def build_report(
     facts = _facts(summary, blind, settings, f"{len(detailed)}: {rule}")
     seen = [Item("text", could_have_seen(verdicts))] if verdicts else []
     return Report(title, [Item("verdict", summary.verdict.sentence), *seen, Item("facts", facts), *sections])
+
+
+def _diagnose(cache: Cache, settings: Settings, progress: Progress) -> pd.DataFrame:
+    return diagnose(cache, feature_name=settings.feature, min_support=settings.min_support, progress=progress)
 
 
 def _one_of_each_cell(summary: CacheSummary) -> tuple[list[str], str]:
@@ -117,7 +121,7 @@ def _facts(summary: CacheSummary, blind: BlindCache, settings: Settings, detaile
         "Runs": f"{len(counted)} in {wording.counted(counted['cell'].nunique(), 'cell')}{ensembles}",
         "Feature": settings.label,
         "The paper's test": f"{settings.describe()}; exact permutation test of the largest gap",
-        "The audited test": "equal-mass bins of 100 samples; Mantel's trend",
+        "The audited test": "equal-mass bins of 100 samples (fewer in runs below 4,000); Mantel's trend",
         "Samples": "all of each run, nothing fitted",
         "Level": f"{summary.verdict.alpha:g}, two-sided for the trend; corrections over all tested runs",
         "Runs in detail": detailed,

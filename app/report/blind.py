@@ -165,6 +165,13 @@ class BlindCache:
         """As `Cache.runs`."""
         return self._runs.copy()
 
+    def clean_rows(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """A table with one row per run of the cache, in its order, as if it had been made of the cleaned one."""
+        words = [name for name in ("run_id", *_NAMES) if name in rows]
+        cleaned = self._runs.set_index(self._original["run_id"]).loc[rows["run_id"], words]
+        notes = [note if pd.isna(note) else self.scrub(note) for note in rows["note"]]
+        return rows.assign(**{name: cleaned[name].to_numpy() for name in words}, note=notes)
+
     def load(self, run_id: str, *, with_logits: bool = True) -> RunData:
         """As `Cache.load`."""
         run = self._cache.load(self._ids[run_id], with_logits=with_logits)

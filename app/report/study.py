@@ -9,6 +9,7 @@ import pandas as pd
 from app.findings import Diagram, depth_of, diagram_of
 from app.report.blind import BlindCache
 from app.selection import feature_label
+from app.worlds import N_WORLDS
 from engine.binning import N_BINS
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.errors import InvalidInput, MissingData
@@ -19,8 +20,6 @@ from engine.mechanism import DepthProfile
 from engine.trust import trust_table
 from engine.types import Progress
 from engine.verdict import Verdict, judge
-
-N_WORLDS = 400
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
             progress=lambda share, text: progress(0.4 + 0.2 * share, text),
         )  # fmt: skip
         power = power_curve(
-            *samples, tests=tuple(TESTS), min_support=support, n_replicates=N_WORLDS // 2,
+            *samples, tests=tuple(TESTS), min_support=support, n_replicates=N_WORLDS,
             progress=lambda share, text: progress(0.6 + 0.4 * share, text),
         )  # fmt: skip
         trust = trust_table(*samples, alarms, power, min_support=support)

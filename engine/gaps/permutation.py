@@ -23,7 +23,7 @@ from engine.gaps.exact import (
 )
 from engine.gaps.gap import MIN_SUPPORT, GapResult, exact_gaps, gap_of_counts
 from engine.pvalues import monte_carlo_pvalue
-from engine.types import FloatArray, IntArray
+from engine.types import FloatArray, IntArray, Progress
 
 Method = Literal["exact", "hypergeometric", "shuffle"]
 Statistic = Literal["max_gap", "weighted_gap"]
@@ -194,8 +194,11 @@ def draw_hypergeometric(
     return low, high
 
 
-def draw_shuffles(sizes: IntArray, n_correct: IntArray, n_permutations: int, seed: int) -> tuple[IntArray, IntArray]:
+def draw_shuffles(
+    sizes: IntArray, n_correct: IntArray, n_permutations: int, seed: int, progress: Progress | None = None
+) -> tuple[IntArray, IntArray]:
     """The same counts by permuting samples inside each bin, as the paper does; the reference for the other two."""
+    done, n_samples = 0, int(sizes.sum())
     rng = np.random.default_rng(seed)
     low = np.empty((n_permutations, len(sizes)), dtype=np.int64)
     high = np.empty_like(low)
@@ -208,10 +211,10 @@ def draw_shuffles(sizes: IntArray, n_correct: IntArray, n_permutations: int, see
             shuffled = rng.permuted(np.broadcast_to(samples, (stop - start, samples.size)), axis=1)
             low[start:stop, b] = shuffled[:, :n_low].sum(axis=1, dtype=np.int64)
             high[start:stop, b] = shuffled[:, n_low : n_low + n_high].sum(axis=1, dtype=np.int64)
+            done += shuffled.size
+            if progress is not None:
+                progress(done / (n_permutations * n_samples), "shuffling")
     return low, high
-
-
-_DRAW = {"hypergeometric": draw_hypergeometric, "shuffle": draw_shuffles}
 
 
 def permutation_test_of_counts(
@@ -222,6 +225,7 @@ def permutation_test_of_counts(
     n_permutations: int = 5000,
     seed: int = 42,
     min_support: int = MIN_SUPPORT,
+    progress: Progress | None = None,
 ) -> PermutationResult:
     """The permutation test of counts that were tabulated in numpy or in SQL."""
     validation.choice("statistic", statistic, get_args(Statistic))
@@ -235,7 +239,12 @@ def permutation_test_of_counts(
     sizes, totals = _shared_counts(gap)
     draws, error = None, 0.0
     if method != "exact":
-        low, high = _DRAW[method](sizes, totals, n_permutations, seed)
+        validation.draws("n_permutations", n_permutations, width=2 * len(sizes))
+        low, high = (
+            draw_shuffles(sizes, totals, n_permutations, seed, progress)
+            if method == "shuffle"
+            else draw_hypergeometric(sizes, totals, n_permutations, seed)
+        )
         draws = _statistic(sizes, low, high, statistic)
         p_value = monte_carlo_pvalue(observed, draws)
     elif statistic == "max_gap":
@@ -259,11 +268,13 @@ def permutation_test(
     min_support: int = MIN_SUPPORT,
     matching: Matching = "equal_width",
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    progress: Progress | None = None,
 ) -> PermutationResult:
     """Test the matched-confidence gap against permutations of rho inside confidence bins (protocol, section 4).
 
     method : "exact" (closed form), "hypergeometric" (Monte Carlo on counts, p = (1 + hits) / (1 + P)) or "shuffle"
-        (Monte Carlo on samples, the paper's own procedure). `n_permutations` and `seed` matter to the last two.
+        (Monte Carlo on samples, the paper's own procedure). `n_permutations` and `seed` matter to the last two, only
+        the last one takes long enough to report `progress`.
     """
     contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=matching, quantiles=quantiles)
     return permutation_test_of_counts(
@@ -273,4 +284,5 @@ def permutation_test(
         n_permutations=n_permutations,
         seed=seed,
         min_support=min_support,
+        progress=progress,
     )

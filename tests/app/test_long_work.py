@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import wait
 
 import pytest
@@ -12,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from app.components import long_work as component
 from app.loaders import jobs as module
 from app.loaders.jobs import GivenUp, Jobs, jobs
+from app.serving.log import LOG
 from engine.types import Progress
 
 
@@ -71,6 +73,37 @@ def test_a_failure_reaches_the_viewer_once_and_is_not_remembered():
     with pytest.raises(ValueError, match="no such layer"):
         own.watch("key", fail, "a").future.result(5)
     assert own.watch("key", lambda _progress: 3, "a").future.result(5) == 3
+
+
+def test_a_viewer_who_saw_a_failure_does_not_take_away_what_another_began_since():
+    own, gate = Jobs(), threading.Event()
+
+    def fail(_progress: Progress) -> int:
+        raise ValueError("no such layer")
+
+    failed = own.watch("key", fail, "a")
+    wait([failed.future], timeout=5)
+    assert own.watch("key", fail, "b") is failed
+    begun = own.watch("key", lambda _progress: gate.wait(5), "c")
+    own.drop("key", failed)
+    assert own.watch("key", lambda _progress: pytest.fail("begun twice"), "d") is begun
+    own.drop("key", begun)  # whoever takes it away, its own end must not fail for that
+    gate.set()
+    assert begun.future.result(5) is True
+
+
+def test_the_jobs_of_a_cache_that_is_gone_are_given_up_and_leave_nothing():
+    own, gate = Jobs(workers=1), threading.Event()
+    at_work = own.watch(("result", "gone-cache"), lambda _progress: gate.wait(5), "a")
+    queued = own.watch(("other", "gone-cache"), lambda _progress: 7, "a")
+    kept = own.watch(("result", "cache"), lambda _progress: 8, "a")
+    own.forget("gone-cache")
+    gate.set()
+    assert kept.future.result(5) == 8
+    assert at_work.future.result(5) is True
+    with pytest.raises(GivenUp):
+        queued.future.result(5)
+    assert own.find(("result", "gone-cache")) is own.find(("other", "gone-cache")) is None
 
 
 def page(name: str, start: bool) -> AppTest:
@@ -137,6 +170,73 @@ def test_what_was_stopped_is_not_started_again_by_itself():
     assert app.markdown[0].value == "found 42"
 
 
+@pytest.fixture
+def logged(caplog, monkeypatch) -> Iterator[pytest.LogCaptureFixture]:
+    """What our own log says, which a server keeps from the root's."""
+    monkeypatch.setattr(LOG, "propagate", False)
+    LOG.addHandler(caplog.handler)
+    yield caplog
+    LOG.removeHandler(caplog.handler)
+
+
+def failing_page(monkeypatch: pytest.MonkeyPatch, name: str, seen_by: str) -> tuple[AppTest, list[int]]:
+    """A page whose work fails, seen by the page itself or by the part of it that looks again and again."""
+
+    def script(name: str, seen_by: str) -> None:
+        import streamlit as st
+
+        from app.components import long_work as component
+        from app.loaders import jobs
+
+        def fail(_progress) -> int:
+            jobs._TEST_CALLS.append(1)
+            raise ValueError("no such layer")
+
+        if seen_by == "fragment" and "looked" not in st.session_state:
+            st.session_state["looked"] = True
+            component.wait([jobs.jobs().watch(name, fail, "test").future])
+            component._show_progress("sum", name, fail, lambda: None)
+        component.long_work("sum", name, fail, label="Add it up")
+        st.write("the rest of the page")
+
+    calls: list[int] = []
+    monkeypatch.setattr(module, "_TEST_CALLS", calls, raising=False)
+    return AppTest.from_function(script, args=(name, seen_by), default_timeout=20), calls
+
+
+@pytest.mark.parametrize("seen_by", ["page", "fragment"])
+def test_a_failure_is_shown_once_and_waits_for_the_button(seen_by: str, monkeypatch, logged):
+    app, calls = failing_page(monkeypatch, f"fails-{seen_by}", seen_by)
+    app.run()
+    assert "The server's log has it under" in app.error[0].value
+    assert "no such layer" not in app.error[0].value
+    assert [record.exc_info[1].args for record in logged.records if record.exc_info] == [("no such layer",)]
+    assert app.markdown[0].value == "the rest of the page"
+    assert calls == [1]
+    app.run()
+    assert not app.error, "shown once"
+    assert calls == [1], "not begun again by itself"
+    app.button(key="sum-start").click().run()
+    assert calls == [1, 1]
+    assert "The server's log has it under" in app.error[0].value
+
+
+def test_an_unreadable_cache_is_the_whole_pages_affair():
+    def script() -> None:
+        from app.components.long_work import long_work
+        from engine.errors import CacheError
+
+        def fail(_progress) -> int:
+            raise CacheError("the file is gone")
+
+        long_work("sum", "unreadable", fail, label="Add it up")
+
+    app = AppTest.from_function(script, default_timeout=20).run()
+    assert len(app.exception) == 1
+    assert not app.error
+    assert "sum-stopped" not in app.session_state, "begun again by itself when the cache is back"
+
+
 class Bar:
     """Stands in for the place on the page at which a bar is drawn."""
 
@@ -153,8 +253,9 @@ class Bar:
 @pytest.fixture
 def bar(monkeypatch) -> Bar:
     drawn = Bar()
-    own = Jobs()
+    own, for_cache = Jobs(), Jobs(workers=1)
     monkeypatch.setattr(module, "_page_jobs", lambda: own)
+    monkeypatch.setattr(module, "_cache_jobs", lambda: for_cache)
     monkeypatch.setattr(module, "viewer", lambda: "somebody")
     monkeypatch.setattr(module.st, "empty", lambda: drawn)
     monkeypatch.setattr(module, "_GLANCE", 0.02)
@@ -214,3 +315,22 @@ def test_a_viewer_who_leaves_does_not_lose_the_work(monkeypatch):
     gate.set()
     assert module.awaited("key", compute) == 7
     assert calls == [1]
+
+
+@pytest.mark.usefixtures("bar")
+def test_studies_of_the_whole_cache_hold_up_nothing_else():
+    gate = threading.Event()
+    sweeps = [module._cache_jobs().watch(name, lambda _progress: gate.wait(20), "others") for name in ("one", "two")]
+    assert module.awaited("verdict", lambda _progress: 7) == 7
+    assert not any(sweep.future.done() for sweep in sweeps)
+    gate.set()
+    assert module.awaited("one", lambda _progress: pytest.fail("computed twice"), whole_cache=True) is True
+
+
+@pytest.mark.usefixtures("bar")
+def test_a_job_finds_and_leaves_what_pages_wait_for():
+    told: list[str] = []
+    rows = module.within_a_job("rows", lambda progress: [progress(0.5, "half way"), 7][1])
+    assert rows(lambda _share, text: told.append(text)) == 7
+    assert told == ["half way"]
+    assert module.awaited("rows", lambda _progress: pytest.fail("computed twice"), whole_cache=True) == 7

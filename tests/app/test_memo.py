@@ -45,3 +45,25 @@ def test_two_viewers_do_not_compute_the_same_thing_at_once():
         thread.join(5)
     assert found == [3, 3, 3, 3]
     assert calls == [1]
+
+
+def test_a_failure_leaves_nothing_behind():
+    memo = Memo()
+    for number in range(3):
+        with pytest.raises(ValueError, match="once"):
+            memo.get(number, lambda: (_ for _ in ()).throw(ValueError("once")))
+    assert memo._turns == {}
+
+
+def test_what_is_forgotten_while_it_is_computed_is_not_kept():
+    memo = Memo()
+
+    def compute() -> int:
+        memo.forget("gone-cache")
+        return 7
+
+    assert memo.get(("result", "gone-cache"), compute) == 7
+    assert memo.find(("result", "gone-cache")) is None
+    assert memo.get(("result", "cache"), compute) == 7
+    assert memo.find(("result", "cache")) == 7
+    assert memo._turns == {}

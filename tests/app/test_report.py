@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from app.cache_summary import summarise
 from app.export import Item, page_html, print_value
 from app.plots.theme import Theme, empty_figure
 from app.report import MOST_RUNS, Settings, build_report
+from app.report.blind import BlindCache
 from app.report.pdf import NoBrowser, find_browser
 from app.report.sections import whole_cache
+from app.report.study import study_run
 from engine.errors import UnknownName
 from engine.features import feature
 from engine.store import open_cache, publish
@@ -278,13 +281,52 @@ def test_the_overview_makes_a_report_on_demand(cache_of_kinds: Path, monkeypatch
     monkeypatch.setattr("app.loaders.reports.build_report", build)
     app = open_app(cache_of_kinds, monkeypatch, "overview", support="7")
     assert made == [], "nothing is computed before the button is pressed"
+    monkeypatch.setattr("app.loaders.results_sweep.diagnose", None)  # the Overview has the rows
     app.button(key="report-start").click().run()
     assert not app.exception
-    assert made[0][1]["settings"] == Settings("r_agg", 7)
+    assert not app.error
+    assert made[0][0][1:] == ((), Settings("r_agg", 7))
     assert "Save the report" in [button.label for button in app.get("download_button")]
 
 
-def test_every_page_on_a_run_offers_its_report(cache_of_kinds: Path, monkeypatch):
-    monkeypatch.setattr("app.loaders.reports.build_report", lambda *_: pytest.fail("computed before it was asked for"))
-    app = open_app(cache_of_kinds, monkeypatch, "gap")
-    assert "Report on this run" in [button.label for button in app.get("download_button")]
+def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: Path, monkeypatch):
+    swept: list[int] = []
+
+    def counted(*arguments: object, **settings: object) -> pd.DataFrame:
+        swept.append(settings["min_support"])
+        return diagnose(*arguments, **settings)
+
+    monkeypatch.setattr("app.loaders.results_sweep.diagnose", counted)
+    monkeypatch.setattr("app.report.diagnose", None)  # nobody else diagnoses
+    query = {"backbone": "toy", "variant": "Full-AR", "support": "6"}
+    app = open_app(cache_of_kinds, monkeypatch, "gap", **query)
+    assert app.button(key="report-run-start").label == "Report on this run"
+    assert swept == [], "nothing is computed before the button is pressed"
+    app.button(key="report-run-start").click().run()
+    assert not app.error
+    assert "Save the report" in [button.label for button in app.get("download_button")]
+    other = open_app(cache_of_kinds, monkeypatch, "gap", **query, run="seed 1")
+    other.button(key="report-run-start").click().run()
+    assert not other.error
+    open_app(cache_of_kinds, monkeypatch, "overview", support="6")
+    assert swept == [6], "every run is tested once for all reports and for the Overview"
+
+
+def test_the_report_of_a_run_can_be_stopped(cache_of_kinds: Path, monkeypatch):
+    gate = threading.Event()
+    monkeypatch.setattr("app.loaders.reports.build_report", lambda *_, **__: gate.wait(20))
+    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.5)
+    try:
+        app = open_app(cache_of_kinds, monkeypatch, "gap", backbone="toy", variant="Full-AR", support="9")
+        app.button(key="report-run-start").click().run()
+        app.button(key="report-run-stop").click().run()
+        assert "Stopped." in [caption.value for caption in app.caption]
+    finally:
+        gate.set()
+
+
+def test_the_sentence_and_the_figure_of_a_run_are_of_the_same_worlds(cache_of_kinds: Path):
+    with open_cache(cache_of_kinds) as cache:
+        found = study_run(BlindCache(cache), "full-s0", Settings(), lambda _share, _text: None).tested
+    assert {test: found.power.detectable[test] for test in ("paper", "audited")} == found.verdict.detectable
+    assert {test: found.alarms.rate(test) for test in ("paper", "audited")} == found.verdict.false_alarm

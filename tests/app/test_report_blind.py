@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from app.report import Settings, build_report
 from app.report.blind import BlindCache, Scrubber, is_personal
 from engine.store import Layer, open_cache
+from engine.sweep import diagnose
 from tests.app.driver import published
 
 SECRETS = (
@@ -72,6 +74,14 @@ def test_runs_stay_apart_and_their_samples_are_theirs(planted: Path):
         assert "jqdoe" not in clean
         assert np.array_equal(blind.load(clean).confidence, cache.load("jqdoe-net-s0").confidence)
         assert list(blind.load(clean).extra) == [blind.clean_feature("score by jqdoe")]
+
+
+@pytest.mark.parametrize("name", ["r_agg", "score by jqdoe"])
+def test_rows_of_the_cache_become_those_of_the_blind_one(planted: Path, name: str):
+    with open_cache(planted) as cache:
+        blind = BlindCache(cache, names=())
+        expected = diagnose(blind, feature_name=blind.clean_feature(name), n_resamples=50)
+        pd.testing.assert_frame_equal(blind.clean_rows(diagnose(cache, feature_name=name, n_resamples=50)), expected)
 
 
 def test_ids_that_become_equal_are_told_apart(tmp_path: Path, make_run):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
 
@@ -22,3 +24,25 @@ def test_a_scalar_is_built_by_clicking_and_the_link_reproduces_it(visit, idle):
     again = visit(page.url)
     expect(again.get_by_text("layers 1, 3 to 6, times confidence differ")).to_be_visible(timeout=60_000)
     assert again.evaluate(DRAWN) == after
+
+
+def test_the_page_as_a_file_holds_what_is_shown_and_not_a_scalar_that_was_given_up(visit, idle, tmp_path: Path):
+    page = visit("features?backbone=toy&variant=Full-AR&shuffles=100&layers6=2")
+
+    def saved() -> str:
+        with page.expect_download(timeout=60_000) as download:
+            page.get_by_role("button", name="Download page").click()
+        download.value.save_as(tmp_path / "page.html")
+        return (tmp_path / "page.html").read_text(encoding="utf-8")
+
+    expect(page.get_by_text("yours: routing entropy of layer 2").or_(page.get_by_text(", and yours"))).to_be_visible()
+    idle(page)
+    parts = ("by tertile of the scalar", "routing entropy of layer 2 differ", "minus its controls", ", and yours")
+    before = saved()
+    assert [part for part in parts if part in before] == list(parts)
+    page.get_by_role("button", name="2", exact=True).click()
+    expect(page.get_by_text("Choose at least one layer.")).to_be_visible(timeout=60_000)
+    idle(page)
+    after = saved()
+    assert [part for part in parts if part in after] == []
+    assert "The seven features of the paper" in after

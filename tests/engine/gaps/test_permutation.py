@@ -125,6 +125,23 @@ def test_null_distributions_agree(matching: str, statistic: str):
     assert exact.null.cumulative[-1] == pytest.approx(1, abs=1e-5)
 
 
+def test_shuffling_reports_how_far_it_is_and_can_be_stopped():
+    confidence, correct, rho = dataset(np.random.default_rng(5), 3000)
+    shares: list[float] = []
+    settings = {"method": "shuffle", "n_permutations": 3000}
+    told = permutation_test(confidence, correct, rho, progress=lambda share, _: shares.append(share), **settings)
+    assert told.p_value == permutation_test(confidence, correct, rho, **settings).p_value
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert len(shares) > 3
+
+    def stop(_share: float, _text: str) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        permutation_test(confidence, correct, rho, progress=stop, **settings)
+
+
 def test_band_covers_each_bin_of_the_null():
     confidence, correct, rho = dataset(np.random.default_rng(5), 3000)
     result = permutation_test(confidence, correct, rho)
