@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from app.selection import BACKBONES, DATASETS, run_label, variant_label
+from app.selection import run_names
 from engine.sweep import effect_intervals, is_ensemble, look_first, single_models, sorted_pvalues
 from engine.types import CELL
 from engine.verdict_sweep import CacheVerdict, StabilityVerdict, judge_cache, judge_stability, reason
@@ -30,22 +30,23 @@ class CacheSummary:
     stable: StabilityVerdict
 
 
-def _cell_names(runs: pd.DataFrame) -> pd.DataFrame:
-    """Backbone, data set and variant of each run as a reader sees them, and the three together as `cell`.
+def _names(runs: pd.DataFrame) -> pd.DataFrame:
+    """Each run as a reader sees it, its backbone, data set and variant, and the three together as `cell`.
 
     The variant carries the suite too where two suites hold the same cell.
     """
+    names = run_names(runs).values()
     named = pd.DataFrame({
-        "backbone_name": [BACKBONES.get(backbone, backbone) for backbone in runs["backbone"]],
-        "dataset_name": [DATASETS.get(dataset, dataset) for dataset in runs["dataset"]],
-        "variant_name": [variant_label(*pair) for pair in runs[["variant", "block_size"]].itertuples(index=False)],
+        "backbone_name": [name.backbone for name in names],
+        "dataset_name": [name.dataset for name in names],
+        "variant_name": [name.variant for name in names],
     }, index=runs.index)  # fmt: skip
     single = ~is_ensemble(runs["suite"])
     suites = named.assign(suite=runs["suite"].where(single)).groupby(list(named.columns))["suite"]
     shared = suites.transform("nunique") > 1
     variant = named["variant_name"].where(~(shared & single), named["variant_name"] + " (" + runs["suite"] + ")")
     cell = named["backbone_name"] + " · " + named["dataset_name"] + " · " + variant
-    return named.assign(variant_name=variant, cell=cell)
+    return named.assign(variant_name=variant, cell=cell, run=[name.full for name in names])
 
 
 def _slots(runs: pd.DataFrame) -> pd.Series:
@@ -57,7 +58,7 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
 
 def labelled(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows in reading order, with the names that a page shows."""
-    named = _cell_names(runs).assign(slot=_slots(runs), run=[run_label(row) for _, row in runs.iterrows()])
+    named = _names(runs).assign(slot=_slots(runs))
     order = ["backbone", "dataset", "variant", "block_size", "suite", "seed"]
     return rows.join(named, on="run_id").sort_values(order, kind="stable").reset_index(drop=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from urllib.parse import urlencode
 
-from app.selection import BACKBONES, DATASETS, choice_label, run_label, variant_label
 from app.view import View
 
 
@@ -14,13 +13,13 @@ def run_query(view: View, run_id: str, *, presenting: bool = False) -> dict[str,
 
     Select boxes carry what they display, so each value here is spelled as `app.components.sidebar` shows it.
     """
-    row = view.runs.loc[run_id]
+    name = view.names[run_id]
     query = {
         "cache": view.cache.path.name,
-        "backbone": BACKBONES.get(row["backbone"], row["backbone"]),
-        "data": DATASETS.get(row["dataset"], row["dataset"]),
-        "variant": variant_label(row["variant"], row["block_size"]),
-        "run": choice_label(view.runs, run_id),
+        "backbone": name.backbone,
+        "data": name.dataset,
+        "variant": name.variant,
+        "run": name.run,
         "feature": view.feature_label,
         "support": str(view.selection.protocol.min_support),
     }
@@ -34,5 +33,5 @@ def run_anchor(page: str, view: View, run_id: str, *, presenting: bool = False) 
     `st.page_link` moves to the address instead. Nothing is lost, since everything chosen lives in the address.
     """
     address = f"{page}?{urlencode(run_query(view, run_id, presenting=presenting))}"
-    label = html.escape(run_label(view.runs.loc[run_id]))
+    label = html.escape(view.names[run_id].full)
     return f'<a href="{html.escape(address)}" target="_self" style="color: inherit">{label}</a>'

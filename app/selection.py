@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +13,8 @@ from engine.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
 from engine.features import FEATURES
 from engine.gaps.gap import MIN_SUPPORT
 from engine.splitting import split
-from engine.sweep import ensemble_size
-from engine.types import CELL, BoolArray, FloatArray, RunData
+from engine.sweep import ensemble_size, is_ensemble
+from engine.types import BoolArray, FloatArray, RunData
 
 VARIANTS = {
     "baseline": "plain residual",
@@ -38,30 +39,58 @@ def feature_label(name: str) -> str:
     return FEATURES[name].label if name in FEATURES else name
 
 
-def run_label(row: pd.Series) -> str:
-    """`DeiT (micro) · CIFAR-10 · Full-AR · seed 0`, with `last-5 ensemble` where it is one."""
-    parts = [
-        BACKBONES.get(row["backbone"], row["backbone"]),
-        DATASETS.get(row["dataset"], row["dataset"]),
-        variant_label(row["variant"], row["block_size"]),
+def telling_first(runs: pd.DataFrame) -> pd.DataFrame:
+    """The order in which runs are offered: with routing and many samples first, single models before ensembles."""
+    return runs.assign(
+        ensemble=is_ensemble(runs["suite"]), unrouted=runs["n_layers"] == 0, small=runs["n_samples"] < 5000
+    ).sort_values(["unrouted", "small", "ensemble", "backbone", "dataset", "variant", "seed"], kind="stable")
+
+
+@dataclass(frozen=True)
+class RunName:
+    """How a run is shown, each part as its box in the sidebar has it. No other run of its cache is called the same."""
+
+    backbone: str
+    dataset: str
+    variant: str
+    run: str
+
+    @property
+    def full(self) -> str:
+        """`DeiT (micro) · CIFAR-10 · Full-AR · seed 0`."""
+        return f"{self.backbone} · {self.dataset} · {self.variant} · {self.run}"
+
+
+def run_names(runs: pd.DataFrame) -> dict[str, RunName]:
+    """The name of every run, by its id.
+
+    Runs are told apart by their seed, with the suite where two have the same, with the id where even that is the same:
+    a select box leads all options of one name to the last of them.
+    """
+    rows = list(runs.to_dict("records"))
+    names = [
+        RunName(
+            BACKBONES.get(row["backbone"], row["backbone"]),
+            DATASETS.get(row["dataset"], row["dataset"]),
+            variant_label(row["variant"], row["block_size"]),
+            _seed_label(row),
+        )
+        for row in rows
     ]
-    return " · ".join([*parts, seed_label(row)])
+    for addition in (" ({suite})", " · {run_id}"):
+        count = Counter(names)
+        names = [
+            name if count[name] == 1 else replace(name, run=name.run + addition.format(**row))
+            for name, row in zip(names, rows, strict=True)
+        ]
+    return dict(zip(runs["run_id"], names, strict=True))
 
 
-def seed_label(row: pd.Series) -> str:
-    """What tells apart the runs of one cell: the seed, or the run's own name where nobody knows the seed."""
+def _seed_label(row: dict[str, Any]) -> str:
+    """The seed, or the run's own id where nobody knows the seed, with `last-5 ensemble` where it is one."""
     label = row["run_id"] if pd.isna(row["seed"]) else f"seed {row['seed']}"
     size = ensemble_size(str(row["suite"]))
     return label if size is None else f"{label}, last-{size} ensemble"
-
-
-def choice_label(runs: pd.DataFrame, run_id: str) -> str:
-    """The seed, with the suite where two suites have a run of the same cell and seed."""
-    row = runs.loc[run_id]
-    alike = runs[(runs[list(CELL[1:])].fillna(-1) == row[list(CELL[1:])].fillna(-1)).all(axis=1)]
-    labels = [seed_label(other) for _, other in alike.iterrows()]
-    label = seed_label(row)
-    return f"{label} ({row['suite']})" if labels.count(label) > 1 else label
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from functools import cached_property
 
 import pandas as pd
 
-from app.loaders.cache import load_run
-from app.selection import POPULATIONS, Selection, Slice, feature_label, run_label
+from app.loaders.cache import feature_of, load_run, names_of
+from app.selection import POPULATIONS, RunName, Selection, Slice, feature_label
 from engine.errors import InvalidInput, MissingData
-from engine.features import feature
 from engine.store import Cache
-from engine.types import FloatArray, RunData
+from engine.types import CELL, BoolArray, FloatArray, RunData
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,48 +28,71 @@ class View:
         return self.runs.loc[self.selection.run_id]
 
     @property
+    def names(self) -> dict[str, RunName]:
+        """How every run of the cache is called."""
+        return names_of(self.cache, self.runs)
+
+    @property
     def label(self) -> str:
-        return run_label(self.row)
+        return self.names[self.selection.run_id].full
 
     @property
     def feature_label(self) -> str:
         return feature_label(self.selection.feature)
 
-    def _prepare(self, *, with_logits: bool) -> tuple[RunData, FloatArray | None, str]:
-        needs_logits = with_logits or self.selection.feature == "pred_entropy"
-        run = load_run(self.cache, self.selection.run_id, with_logits=needs_logits)
-        rho, missing = None, ""
-        try:
-            rho = feature(run, self.selection.feature)
-        except (MissingData, InvalidInput) as error:
-            missing = str(error)
-        kept = self.selection.protocol.rows(run.n_samples)
-        if not self.selection.slice.everything:
-            kept &= self.selection.slice.rows(run, rho)
-        if kept.all():
-            return run, rho, missing
-        return run.subset(kept), None if rho is None else rho[kept], missing
+    def cells(self, *, of_any_suite: bool = False) -> pd.Series:
+        """A number for each run, the same for the runs of a cell; suites may tell cells apart or not.
+
+        Runs whose seed nobody knows share only a placeholder for a cell.
+        """
+        names = CELL[1:] if of_any_suite else CELL
+        return self.runs.groupby(list(names), dropna=False, sort=False).ngroup()
 
     @cached_property
-    def _main(self) -> tuple[RunData, FloatArray | None, str]:
-        return self._prepare(with_logits=False)
+    def _whole(self) -> tuple[FloatArray | None, str]:
+        """The feature of all samples of the run, and why there is none."""
+        try:
+            return feature_of(self.cache, self.selection.run_id, self.selection.feature), ""
+        except (MissingData, InvalidInput) as error:
+            return None, str(error)
 
-    @property
+    @cached_property
+    def _kept(self) -> BoolArray | None:
+        """(n,) which samples of the run are chosen; None for all of them."""
+        run = load_run(self.cache, self.selection.run_id)
+        kept = self.selection.protocol.rows(run.n_samples)
+        if not self.selection.slice.everything:
+            kept &= self.selection.slice.rows(run, self._whole[0])
+        return None if kept.all() else kept
+
+    def _chosen(self, *, with_logits: bool) -> RunData:
+        run = load_run(self.cache, self.selection.run_id, with_logits=with_logits)
+        return run if self._kept is None else run.subset(self._kept)
+
+    @cached_property
     def run(self) -> RunData:
-        return self._main[0]
-
-    @property
-    def rho(self) -> FloatArray | None:
-        return self._main[1]
-
-    @property
-    def missing(self) -> str:
-        return self._main[2]
+        """The chosen samples, without logits."""
+        return self._chosen(with_logits=False)
 
     @cached_property
     def run_with_logits(self) -> RunData:
         """The same samples with their logits (None inside if the run has none)."""
-        return self._prepare(with_logits=True)[0]
+        return self._chosen(with_logits=True)
+
+    @cached_property
+    def rho(self) -> FloatArray | None:
+        """The chosen feature of the chosen samples."""
+        whole, _ = self._whole
+        return whole if whole is None or self._kept is None else whole[self._kept]
+
+    @property
+    def missing(self) -> str:
+        return self._whole[1]
+
+    def feature(self, name: str) -> FloatArray:
+        """Any feature of the chosen samples; raises what the engine raises for one that the run lacks."""
+        whole = feature_of(self.cache, self.selection.run_id, name)
+        return whole if self._kept is None else whole[self._kept]
 
     @property
     def slice_in_force(self) -> Slice:

@@ -7,7 +7,6 @@ import streamlit as st
 
 from app.components import calibrator_studies as studies
 from app.components import calibrator_tables as tables
-from app.components.long_work import long_work
 from app.components.page import Page, open_page
 from app.loaders import results_calibrators as results
 from app.plots import calibrators as plots
@@ -16,7 +15,7 @@ from engine.benchmark.contrasts import CONTRASTED
 from engine.calibrators import CALIBRATORS
 
 SCOPES = {"run": "this run", "seeds": "all seeds of its cell"}
-MAIN, FURTHER = ("ece", "worst_tertile_ece"), ("adaptive_ece", "nll", "brier")
+MAIN, OTHERS = ("ece", "worst_tertile_ece"), ("adaptive_ece", "nll", "brier")
 
 
 def panels(page: Page, metrics: tuple[str, ...], draw: Callable[[str], go.Figure], key: str) -> None:
@@ -38,8 +37,7 @@ head = st.container()
 scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="over", bind="query-params")
 pooled = scope == "seeds"
 run_ids = results.seeds_of_cell(view) if pooled else [view.selection.run_id]
-work = results.benchmarks(view, run_ids)
-found = long_work("benchmark", work.key, work.compute, label="Fit all calibrators")
+found = studies.benchmarks(page, run_ids)
 if found is None:
     with head:
         page.verdict("The calibrators are not fitted yet.", controls=False)
@@ -57,7 +55,7 @@ for method, reason in own.skipped.items():
 
 whole = [metric for metric in MAIN if not board.metric(metric).empty]
 panels(page, tuple(whole), lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
-panels(page, FURTHER, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
+panels(page, OTHERS, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
 page.caption(
     ("Mean ± standard deviation over seeds, a tick a seed" if board.n_runs > 1 else "Lines: 95 % bootstrap intervals")
     + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."

@@ -20,6 +20,18 @@ from engine.benchmark.sensitivity import SIZES
 from engine.calibrators import CALIBRATORS
 
 
+def benchmarks(page: Page, run_ids: Sequence[str]) -> list[BenchmarkResult] | None:
+    """Every run benchmarked, None as long as one is not; a job for each, so that a run is not fitted twice."""
+    found = []
+    for run_id in run_ids:
+        work = results.benchmark(page.view, run_id)
+        result = long_work(f"benchmark-{run_id}", work.key, work.compute, label="Fit all calibrators")
+        if result is None:
+            return None
+        found.append(result)
+    return found
+
+
 @fragment
 def before_and_after(page: Page, result: BenchmarkResult) -> None:
     """Reliability of the chosen method beside no calibration, on the evaluated half."""
@@ -73,7 +85,8 @@ def _by_size(page: Page, frame: pd.DataFrame) -> None:
     page.figure(plots.size_curves(curves, metric, page.theme), "sizes", alt="A metric by calibration samples")
     page.caption(
         "Mean over random draws; bands are ± one standard deviation, for the three kernels. Grey lines are the other "
-        "methods. At the size of the whole fitting half all draws are the same samples."
+        "methods. At the size of the whole fitting half all draws are the same samples.",
+        key="sizes",
     )
     tables.sizes_table(page, curves, metric)
 
@@ -86,5 +99,5 @@ def _by_split(page: Page, frame: pd.DataFrame) -> None:
     counts = rank_one_counts(trials, "trial", metric).sort_values("mean_rank", kind="stable")
     figure = plots.rank_dots(ranks(trials, "trial", metric), counts, metric, page.theme)
     page.figure(figure, "ranks", alt="How often each method takes each rank over splits")
-    page.caption("Area of a dot: number of splits at this rank. Upright line: mean rank.")
+    page.caption("Area of a dot: number of splits at this rank. Upright line: mean rank.", key="ranks")
     tables.ranks_table(page, counts, metric)

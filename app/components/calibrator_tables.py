@@ -39,7 +39,10 @@ def _standing(board: Scoreboard, method: str) -> str:
     return "; ".join(parts)
 
 
-def _metrics_table(page: Page, board: Scoreboard, key: str, metrics: Sequence[str], spreads: Sequence[str]) -> None:
+def _metrics_table(
+    page: Page, board: Scoreboard, key: str, metrics: Sequence[str], spreads: Sequence[str], *, standing: bool = False
+) -> None:
+    """A row per method; standing : say in words in which metrics it comes first and second."""
     methods = list(dict.fromkeys(board.rows["method"]))
     frame = pd.DataFrame({"method": [full_name(method) for method in methods]})
     names, formats, places = {"method": "Method"}, {}, {}
@@ -54,15 +57,15 @@ def _metrics_table(page: Page, board: Scoreboard, key: str, metrics: Sequence[st
         if metric in spreads:
             frame[f"{metric}_spread"] = [_spread(board, row, shown.digits) for _, row in rows.iterrows()]
             names[f"{metric}_spread"] = f"{shown.label}, {after}"
-    frame["standing"] = [_standing(board, method) for method in methods]
-    if key == "scores":
+    if standing:
+        frame["standing"] = [_standing(board, method) for method in methods]
         names["standing"] = "Best and second-best in"
     page.table(frame, key, names=names, formats=formats, places=places)
 
 
 def scores_table(page: Page, board: Scoreboard) -> None:
     """The headline metrics with their spread, then the others."""
-    _metrics_table(page, board, "scores", [*HEADLINE, *FURTHER], HEADLINE)
+    _metrics_table(page, board, "scores", [*HEADLINE, *FURTHER], HEADLINE, standing=True)
     page.caption(
         "Dark shade: best of the column, light: second-best, as printed; no calibration does not compete. "
         "A click on a column's head sorts by it."

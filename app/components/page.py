@@ -23,11 +23,11 @@ from app.export import Item, page_html
 from app.export.latex import to_latex
 from app.export.spreadsheet import to_csv
 from app.links import run_anchor
-from app.loaders.cache import Current, available_caches, current_cache, runs
+from app.loaders.cache import Current, available_caches, current_cache, names_of, runs
 from app.loaders.own import OWN, is_own, own
 from app.plots.theme import Theme
 from app.registry import page_for
-from app.selection import Selection, run_label
+from app.selection import Selection
 from app.view import View
 from app.wording import plain
 from engine.errors import CacheError
@@ -83,8 +83,9 @@ class Page:
         self._show("text", text, key and f"text-{key}")
         st.markdown(plain(text))
 
-    def caption(self, text: str) -> None:
-        self._show("caption", text)
+    def caption(self, text: str, key: str | None = None) -> None:
+        """A remark; with a key as `text` takes it."""
+        self._show("caption", text, key and f"caption-{key}")
         st.caption(plain(text))
 
     def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
@@ -160,7 +161,7 @@ class Page:
 
     def run_link(self, name: str, run_id: str) -> None:
         """A link that opens a page on a run. One's own data would not survive the loading anew that others need."""
-        label = run_label(self.view.runs.loc[run_id])
+        label = self.view.names[run_id].full
         self.note(label)
         if is_own(self.view.cache.fingerprint):
             st.page_link(page_for(name).script, label=plain(label))
@@ -229,7 +230,7 @@ def draw_sidebar() -> None:
         return
     if current.trouble:
         warn_of_older(current)
-    selection = None if table.empty else sidebar.choose(table, cache.fingerprint)
+    selection = None if table.empty else sidebar.choose(table, names_of(cache, table), cache.fingerprint)
     st.session_state[_CHOSEN] = _Chosen(path, cache, table, selection)
 
 

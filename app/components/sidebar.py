@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
 
-from app.selection import (
-    BACKBONES,
-    DATASETS,
-    OUTCOMES,
-    POPULATIONS,
-    Protocol,
-    Selection,
-    Slice,
-    choice_label,
-    feature_label,
-    run_label,
-    variant_label,
-)
+from app.selection import OUTCOMES, POPULATIONS, Protocol, RunName, Selection, Slice, feature_label
 from engine.binning import TERTILE_QUANTILES, TERTILES
 from engine.features import FEATURES
-from engine.sweep import is_ensemble
 
-NO_RUN = "none"
+NO_RUN = ""  # no run has this id
+_NARROWING = {"backbone": ("Backbone", "backbone"), "dataset": ("Data set", "data"), "variant": ("Variant", "variant")}
+"""Parts of a run's name: the box of each, and how the address calls it."""
 FEATURE_HELP = "\n".join([
     "What is compared at equal confidence. H_l is the routing entropy of layer l of L, c the confidence and p_k the "
     "probability of class k of K.\n",
@@ -39,24 +28,14 @@ def _choose(
     return str(st.selectbox(label, list(options), format_func=show, key=key, bind="query-params", help=help))
 
 
-def _order_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The most telling runs first: with routing and many samples, single models before ensembles."""
-    return runs.assign(
-        ensemble=is_ensemble(runs["suite"]), unrouted=runs["n_layers"] == 0, small=runs["n_samples"] < 5000
-    ).sort_values(["unrouted", "small", "ensemble", "backbone", "dataset", "variant", "seed"], kind="stable")
-
-
-def _choose_run(runs: pd.DataFrame) -> str:
+def _choose_run(names: Mapping[str, RunName]) -> str:
     """Backbone, then data set, variant and seed among what is there."""
-    left = _order_runs(runs)
-    backbone = _choose("Backbone", left["backbone"].unique(), "backbone", lambda name: BACKBONES.get(name, name))
-    left = left[left["backbone"] == backbone]
-    dataset = _choose("Data set", left["dataset"].unique(), "data", lambda name: DATASETS.get(name, name))
-    left = left[left["dataset"] == dataset]
-    labels = [variant_label(*pair) for pair in zip(left["variant"], left["block_size"], strict=True)]
-    variant = _choose("Variant", list(dict.fromkeys(labels)), "variant")
-    left = left[[label == variant for label in labels]]
-    return _choose("Run", left["run_id"].tolist(), "run", lambda run_id: choice_label(runs, run_id))
+    left = list(names)
+    for part, (box, key) in _NARROWING.items():
+        named = {run_id: getattr(names[run_id], part) for run_id in left}
+        chosen = _choose(box, list(dict.fromkeys(named.values())), key)
+        left = [run_id for run_id, name in named.items() if name == chosen]
+    return _choose("Run", left, "run", lambda run_id: names[run_id].run)
 
 
 def _choose_slice(row: pd.Series) -> Slice:
@@ -93,14 +72,14 @@ def choose_cache(names: Sequence[str]) -> str:
         return _choose("Cache", names, "cache")
 
 
-def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:
-    """Draw the sidebar and return what is chosen."""
+def choose(runs: pd.DataFrame, names: Mapping[str, RunName], fingerprint: str) -> Selection:
+    """Draw the sidebar and return what is chosen; `names` are those of the runs, the default first."""
     with st.sidebar:
-        run_id = _choose_run(runs)
+        run_id = _choose_run(names)
         row = runs.loc[run_id]
         others = [NO_RUN, *(other for other in runs["run_id"] if other != run_id)]
         compare = _choose(
-            "Compare with", others, "with", lambda other: other if other == NO_RUN else run_label(runs.loc[other]),
+            "Compare with", others, "with", lambda other: names[other].full if other else "none",
             help="Reliability and Mechanism show this run beside the chosen one.",
         )  # fmt: skip
         features = [*FEATURES, *row["extra_names"]]
@@ -109,4 +88,4 @@ def choose(runs: pd.DataFrame, fingerprint: str) -> Selection:
             chosen_slice = _choose_slice(row)
         with st.expander("Protocol"):
             protocol = _choose_protocol()
-    return Selection(fingerprint, run_id, None if compare == NO_RUN else compare, feature, chosen_slice, protocol)
+    return Selection(fingerprint, run_id, compare or None, feature, chosen_slice, protocol)

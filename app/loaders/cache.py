@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from app.loaders.keeping import keep
+from app.selection import RunName, run_names, telling_first
 from app.serving.log import LOG
 from engine.errors import CacheError, NotACache
+from engine.features import FEATURES, feature
 from engine.store import Cache, default_cache_path, open_cache
-from engine.types import RunData
+from engine.types import FloatArray, RunData
 
 
 def available_caches() -> list[Path]:
@@ -100,21 +102,51 @@ def runs(cache: Cache) -> pd.DataFrame:
     return _runs(cache.fingerprint, cache)
 
 
+@keep(max_entries=4)
+def _names(fingerprint: str, _runs: pd.DataFrame) -> dict[str, RunName]:  # noqa: ARG001  (part of the key)
+    return run_names(telling_first(_runs))
+
+
+def names_of(cache: Cache, table: pd.DataFrame) -> dict[str, RunName]:
+    """How the runs of a cache are called, those to look at first coming first; `table` is what `runs` says."""
+    return _names(cache.fingerprint, table)
+
+
 @keep(max_entries=24, show_spinner="Reading the run")
-def _load(fingerprint: str, run_id: str, with_logits: bool, _cache: Cache) -> RunData:  # noqa: ARG001
-    return _cache.load(run_id, with_logits=with_logits)
+def _load(fingerprint: str, run_id: str, _cache: Cache) -> RunData:  # noqa: ARG001  (part of the key)
+    return _cache.load(run_id, with_logits=False)
+
+
+@keep(max_entries=3, show_spinner="Reading the logits")
+def _logits(fingerprint: str, run_id: str, _cache: Cache) -> FloatArray | None:  # noqa: ARG001  (part of the key)
+    return _cache.load(run_id, with_logits=True).logits
 
 
 def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData:
-    """The samples of a run. Logits only where a page needs them: they are most of the bytes."""
-    return _load(cache.fingerprint, run_id, with_logits, cache)
+    """The samples of a run. Logits only where a page needs them: a thousand classes are a thousand times the bytes.
+
+    A run with logits is a new object every time, so that the probabilities made of them go with it.
+    """
+    run = _load(cache.fingerprint, run_id, cache)
+    return replace(run, logits=_logits(cache.fingerprint, run_id, cache)) if with_logits else run
+
+
+@keep(max_entries=64)
+def _feature(fingerprint: str, run_id: str, name: str, _cache: Cache) -> FloatArray:  # noqa: ARG001  (part of the key)
+    of_logits = name in FEATURES and FEATURES[name].needs == "logits"
+    return feature(load_run(_cache, run_id, with_logits=of_logits), name)
+
+
+def feature_of(cache: Cache, run_id: str, name: str) -> FloatArray:
+    """(n,) a feature of all samples of a run; raises what the engine raises for one that the run lacks."""
+    return _feature(cache.fingerprint, run_id, name, cache)
 
 
 @keep(max_entries=64)
 def _table(fingerprint: str, run_id: str, name: str, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001
-    return {"layers": _cache.layers, "epochs": _cache.epochs, "metrics": _cache.epoch_metrics}[name](run_id)
+    return {"layers": _cache.layers, "epochs": _cache.epochs}[name](run_id)
 
 
 def run_table(cache: Cache, run_id: str, name: str) -> pd.DataFrame:
-    """`layers`, `epochs` or `metrics` of a run."""
+    """`layers` or `epochs` of a run."""
     return _table(cache.fingerprint, run_id, name, cache)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.loaders.cache import load_run
+from app.loaders.jobs import awaited
 from app.loaders.keeping import keep
 from app.view import View
 from engine.benchmark import METRICS, BandwidthCurves, MatchedLab, Slices, Smoother
@@ -15,9 +16,10 @@ from engine.benchmark.halves import MIN_SAMPLES
 from engine.benchmark.matched import LAB_MULTIPLIERS, OWN_CONTROLS, pair_on
 from engine.benchmark.methods import ROUTING
 from engine.benchmark.smoothing import Pair
+from engine.calibrators import CALIBRATORS
 from engine.errors import InvalidInput, MissingData
 from engine.kernel import Surface
-from engine.types import CELL, Progress
+from engine.types import Progress
 from engine.verdict_bandwidth import BandwidthVerdict
 
 FIXED = {"0.5× Scott": 0.5, "Scott": 1.0, "2× Scott": 2.0}
@@ -37,7 +39,7 @@ class Prepared:
     missing: str = ""
 
 
-@keep(max_entries=12)
+@keep(max_entries=3)  # each holds the logits of a run
 def _prepared(fingerprint: str, run_id: str, feature: str, _view: View) -> Prepared:  # noqa: ARG001  (part of the key)
     run = load_run(_view.cache, run_id, with_logits=True)
     try:
@@ -54,10 +56,10 @@ def _prepared(fingerprint: str, run_id: str, feature: str, _view: View) -> Prepa
         return Prepared(None, None, missing)
 
 
-def prepared(view: View, run_id: str | None = None) -> Prepared:
-    """The whole run (or another one with the same feature), cut in halves; the slice does not apply."""
+def prepared(view: View) -> Prepared:
+    """The whole run, cut in halves; the slice does not apply."""
     selection = view.selection
-    return _prepared(selection.fingerprint, run_id or selection.run_id, selection.feature, view)
+    return _prepared(selection.fingerprint, selection.run_id, selection.feature, view)
 
 
 def waiting(prepared: Prepared) -> str:
@@ -69,24 +71,36 @@ def waiting(prepared: Prepared) -> str:
 
 
 def cell_runs(view: View) -> list[str]:
-    """This run, then the other seeds of its cell on which AR-CondCal can be fitted; empty without logits."""
+    """This run, then the other seeds of its cell if AR-CondCal can be fitted on this one; empty without logits."""
     own, runs = view.row, view.runs
     lab = prepared(view).lab
     if lab is None:
         return []
     if ROUTING not in lab.members or pd.isna(own["seed"]):
         return [own["run_id"]]
-    same = (runs[list(CELL)].fillna(-1) == own[list(CELL)].fillna(-1)).all(axis=1)
-    others = runs[same & runs["has_logits"].astype(bool) & runs["seed"].notna() & (runs.index != own["run_id"])]
-    found = [(run_id, prepared(view, run_id).lab) for run_id in others.sort_values("seed").index]
-    return [own["run_id"], *(run_id for run_id, other in found if other is not None and ROUTING in other.members)]
+    cells = view.cells()
+    same = (cells == cells[own["run_id"]]) & (runs.index != own["run_id"])
+    others = runs[same & runs["has_logits"].astype(bool) & runs["seed"].notna()]
+    return [own["run_id"], *others.sort_values("seed").index]
 
 
-def curves_work(view: View, run_id: str) -> tuple[Hashable, Callable[[Progress], BandwidthCurves]]:
-    """Key and computation of the curves of one of `cell_runs`, for `long_work`."""
-    lab = prepared(view, run_id).lab
-    assert lab is not None
-    return ("bandwidth-curves", view.selection.fingerprint, run_id, view.selection.feature), lab.curves
+def curves_work(view: View, run_id: str) -> tuple[Hashable, Callable[[Progress], list[BandwidthCurves]]]:
+    """Key and computation of the curves of one of `cell_runs`, for `long_work`; none if nothing can be fitted on it.
+
+    Another seed is prepared by its own job: when that is done, drawing the page again costs nothing.
+    """
+    cache, feature = view.cache, view.selection.feature
+    own = prepared(view).lab if run_id == view.selection.run_id else None
+
+    def compute(progress: Progress) -> list[BandwidthCurves]:
+        progress(0.0, "preparing")
+        try:
+            lab = own or MatchedLab.prepare(cache.load(run_id, with_logits=True), feature)
+        except (MissingData, InvalidInput):
+            return []
+        return [lab.curves(progress)]
+
+    return ("bandwidth-curves", view.selection.fingerprint, run_id, feature), compute
 
 
 def slices_work(view: View, path: str) -> tuple[Hashable, Callable[[Progress], list[Slices]]]:
@@ -106,14 +120,8 @@ def slices_work(view: View, path: str) -> tuple[Hashable, Callable[[Progress], l
 
 
 @keep(max_entries=64)
-def _surface(
-    fingerprint: str,  # noqa: ARG001  (part of the key)
-    run_id: str,
-    feature: str,  # noqa: ARG001  (part of the key)
-    multiplier: Pair,
-    _view: View,
-) -> Surface:
-    smoother = prepared(_view, run_id).smoother
+def _surface(fingerprint: str, run_id: str, feature: str, multiplier: Pair, _view: View) -> Surface:  # noqa: ARG001
+    smoother = prepared(_view).smoother
     assert smoother is not None
     return smoother.surface(multiplier)
 
@@ -124,26 +132,23 @@ def surface(view: View, multiplier: Pair) -> Surface:
     return _surface(selection.fingerprint, selection.run_id, selection.feature, multiplier, view)
 
 
-@keep(max_entries=256)
-def _scores(
-    fingerprint: str,  # noqa: ARG001  (part of the key)
-    run_id: str,
-    feature: str,  # noqa: ARG001  (part of the key)
-    multiplier: Pair,
-    _view: View,
-) -> pd.DataFrame:
-    lab = prepared(_view, run_id).lab
-    assert lab is not None
-    return pd.DataFrame([{"method": method, **lab.score(method, multiplier)} for method in lab.members])
-
-
 def scores(view: View, multiplier: Pair, curves: BandwidthCurves | None) -> pd.DataFrame:
-    """Every member at a pair of multiples: read off the curves where they pass, computed elsewhere."""
+    """Every member at a pair of multiples: read off the curves where they pass, elsewhere fitted and waited for."""
     known = None if curves is None else curves.at(multiplier)
     if known is not None:
         return known
-    selection = view.selection
-    return _scores(selection.fingerprint, selection.run_id, selection.feature, multiplier, view)
+    selection, lab = view.selection, prepared(view).lab
+    assert lab is not None
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        rows = []
+        for position, method in enumerate(lab.members):
+            progress(position / len(lab.members), f"fitting {CALIBRATORS[method].label}")
+            rows.append({"method": method, **lab.score(method, multiplier)})
+        return pd.DataFrame(rows)
+
+    key = ("bandwidth-scores", selection.fingerprint, selection.run_id, selection.feature, multiplier)
+    return awaited(key, compute)
 
 
 def modes(curves: BandwidthCurves) -> pd.DataFrame:

@@ -10,14 +10,14 @@ import pandas as pd
 from app.findings import Diagram, depth_of, diagram_of
 from app.loaders.cache import load_run, run_table
 from app.loaders.keeping import keep
-from app.selection import Selection, feature_label, run_label
+from app.selection import Selection, feature_label
 from app.view import View
-from engine.benchmark import run_benchmark
+from engine.benchmark import BenchmarkResult, run_benchmark
 from engine.binning import Matching
 from engine.calibrators import CALIBRATORS
 from engine.calibrators.base import FEATURE
 from engine.errors import InvalidInput, MissingData
-from engine.features import available_features, feature
+from engine.features import FEATURES
 from engine.mechanism import (
     DepthProfile,
     ErrorRelation,
@@ -29,10 +29,7 @@ from engine.mechanism import (
 )
 from engine.reliability import class_table
 from engine.sweep import ensemble_size, is_ensemble
-from engine.types import FloatArray
 from engine.verdict import format_p
-
-_CELL = ["backbone", "dataset", "variant", "block_size"]
 
 
 def of_run(view: View, run_id: str) -> View:
@@ -41,13 +38,14 @@ def of_run(view: View, run_id: str) -> View:
 
 
 @keep(max_entries=512)
-def _diagram(selection: Selection, matching: Matching, _view: View) -> Diagram:
-    return diagram_of(_view.run.confidence, _view.run.correct, selection.protocol.n_bins, matching)
+def _diagram(selection: Selection, matching: Matching, _view: View) -> Diagram | None:
+    run = _view.run  # loaded in here, so that a remembered diagram of another run needs none of its samples
+    return diagram_of(run.confidence, run.correct, selection.protocol.n_bins, matching) if run.n_samples else None
 
 
 def diagram(view: View, matching: Matching = "equal_width") -> Diagram | None:
     """The diagram of the chosen samples; None if the slice is empty in this run."""
-    return None if view.run.n_samples == 0 else _diagram(view.selection, matching, view)
+    return _diagram(view.selection.of_any_feature, matching, view)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +60,19 @@ class Calibrated:
 
 
 @keep(max_entries=128, show_spinner="Fitting on the calibration half")
-def _calibrated(
-    fingerprint: str,  # noqa: ARG001  (part of the key)
-    run_id: str,
-    method: str,
-    feature_name: str,
-    n_bins: int,
-    _view: View,
-) -> Calibrated:
+def _fitted(fingerprint: str, run_id: str, method: str, feature_name: str, _view: View) -> BenchmarkResult:  # noqa: ARG001
     run = load_run(_view.cache, run_id, with_logits=True)
     result = run_benchmark(run, [method], feature=feature_name, n_bootstrap=0)
     if method in result.skipped:
         raise MissingData("feature of that name", CALIBRATORS[method].label, "choose another feature in the sidebar")
+    return result
+
+
+@keep(max_entries=512)
+def _calibrated(
+    fingerprint: str, run_id: str, method: str, feature_name: str, n_bins: int, _view: View
+) -> Calibrated:  # fmt: skip
+    result = _fitted(fingerprint, run_id, method, feature_name, _view)
     label = CALIBRATORS[method].label
     if FEATURE in CALIBRATORS[method].needs and feature_name != "r_std":
         label = f"Kernel on confidence and {feature_label(feature_name)}"
@@ -106,8 +105,7 @@ def calibrated_by(view: View, methods: Sequence[str]) -> tuple[list[Calibrated],
 
 def grid_runs(view: View, scope: str) -> list[str]:
     """Other runs to set beside this one: those of its own cell, or one single model of every other cell."""
-    runs, own = view.runs, view.row
-    cells = runs[_CELL].astype("string").fillna("").agg("|".join, axis=1)
+    runs, own, cells = view.runs, view.row, view.cells(of_any_suite=True)
     same = cells == cells[own["run_id"]]
     if scope == "cell":
         return runs.index[same & (runs.index != own["run_id"])].tolist()
@@ -126,7 +124,7 @@ def named_diagrams(view: View, run_ids: Sequence[str]) -> list[tuple[str, Diagra
     for run_id in run_ids:
         shown, row = diagram(of_run(view, run_id)), view.runs.loc[run_id]
         if shown is not None:  # imported runs have no cell to be told apart by, only their ids
-            found.append((run_id if pd.isna(row["seed"]) else run_label(row), shown))
+            found.append((run_id if pd.isna(row["seed"]) else view.names[run_id].full, shown))
     return found
 
 
@@ -156,10 +154,10 @@ def _classes(selection: Selection, _view: View) -> pd.DataFrame:
 
 def classes(view: View) -> pd.DataFrame | None:
     """Calibration by predicted class; None if the run does not say what was predicted."""
-    return None if view.run.predictions is None else _classes(view.selection, view)
+    return None if view.run.predictions is None else _classes(view.selection.of_any_feature, view)
 
 
-@keep(max_entries=64)
+@keep(max_entries=256)
 def _class_diagram(selection: Selection, label: int, _view: View) -> Diagram:
     n_bins = selection.protocol.n_bins
     run = _view.run_with_logits
@@ -171,7 +169,7 @@ def _class_diagram(selection: Selection, label: int, _view: View) -> Diagram:
 
 def class_diagram(view: View, label: int) -> Diagram:
     """p_k against 1[y = k]; without logits, the samples predicted as k."""
-    return _class_diagram(view.selection, label, view)
+    return _class_diagram(view.selection.of_any_feature, label, view)
 
 
 @keep(max_entries=128)
@@ -181,32 +179,39 @@ def _depth(selection: Selection, _view: View) -> DepthProfile:  # noqa: ARG001  
 
 def depth(view: View) -> DepthProfile | None:
     """The routing profile by layer; of a run without one, its extra columns; None if there are none either."""
-    return None if view.run.n_layers == 0 and not view.run.extra else _depth(view.selection, view)
+    nothing = view.row["n_layers"] == 0 and not len(view.row["extra_names"])
+    return None if nothing else _depth(view.selection.of_any_feature, view)
 
 
-def stand_in(view: View) -> tuple[str, FloatArray]:
+def stand_in(view: View) -> str:
     """The chosen feature, or what replaces it in a run that lacks it: r_agg, its last extra column, its confidence."""
     if view.rho is not None:
-        return view.selection.feature, view.rho
-    name = "r_agg" if view.run.n_layers else next(reversed(view.run.extra), "confidence")
-    return name, feature(view.run, name)
+        return view.selection.feature
+    return "r_agg" if view.run.n_layers else next(reversed(view.run.extra), "confidence")
 
 
 @keep(max_entries=256)
 def _relation(selection: Selection, name: str, _view: View) -> ErrorRelation:  # noqa: ARG001  (part of the key)
-    run = _view.run_with_logits
-    return relate_to_error(run.confidence, run.correct, feature(run, name))
+    return relate_to_error(_view.run.confidence, _view.run.correct, _view.feature(name))
 
 
 def relation(view: View, name: str) -> ErrorRelation:
-    """How a feature goes with being wrong."""
-    return _relation(view.selection, name, view)
+    """How a feature goes with being wrong; raises what the engine raises for one that the run lacks."""
+    return _relation(view.selection.of_any_feature, name, view)
+
+
+def known_features(view: View) -> list[str]:
+    """The features that the run has what it takes for, its extra columns last, told without reading its samples."""
+    row = view.row
+    two_classes = row["has_logits"] and row["n_classes"] > 1  # one has no entropy
+    has = {"profile": row["n_layers"] > 0, "logits": two_classes, "confidence": True}
+    return [name for name, entry in FEATURES.items() if has[entry.needs]] + list(row["extra_names"])
 
 
 def correlations(view: View) -> pd.DataFrame:
     """Every feature of this run against the error: rank correlation with interval and p, separation of wrong ones."""
     rows = []
-    for name in available_features(view.run_with_logits):
+    for name in known_features(view):
         found = relation(view, name)
         rank, outcomes = found.spearman, found.outcomes
         interval = "" if rank is None or rank.low is None else f"[{rank.low:.3f}, {rank.high:.3f}]"
@@ -246,4 +251,4 @@ def ensemble_pair(view: View) -> tuple[View, View] | None:
     if single not in runs.index or not of_it:
         return None
     last, ensemble = of_run(view, single), of_run(view, of_it[0])
-    return (last, ensemble) if last.run.n_samples and ensemble.run.n_samples else None
+    return None if diagram(last) is None or diagram(ensemble) is None else (last, ensemble)

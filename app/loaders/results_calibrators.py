@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from app.findings import Diagram, diagram_of
 from app.loaders.cache import load_run
 from app.loaders.keeping import keep
-from app.selection import seed_label
 from app.view import View
 from engine.benchmark import (
     BenchmarkResult,
@@ -24,7 +24,7 @@ from engine.benchmark import (
 from engine.benchmark.halves import check_run
 from engine.binning import N_BINS
 from engine.errors import InvalidInput, MissingData
-from engine.types import CELL, Progress, RunData
+from engine.types import Progress, RunData
 from engine.verdict_benchmark import BenchmarkVerdict, judge_run, judge_seeds
 
 Result = TypeVar("Result")
@@ -38,57 +38,67 @@ class Work(Generic[Result]):
     compute: Callable[[Progress], Result]
 
 
-def obstacle(view: View, run_id: str) -> str:
-    """Why calibrators cannot be fitted on a run, or empty."""
+@keep(max_entries=1024)
+def _obstacle(fingerprint: str, run_id: str, _view: View) -> str:  # noqa: ARG001  (part of the key)
+    run = load_run(_view.cache, run_id)
+    logits = np.empty((run.n_samples, 0)) if _view.runs.loc[run_id, "has_logits"] else None  # nobody looks into them
     try:
-        check_run(load_run(view.cache, run_id, with_logits=True))
+        check_run(replace(run, logits=logits))
     except (MissingData, InvalidInput) as error:
         return str(error)
     return ""
 
 
-def seeds_of_cell(view: View) -> list[str]:
-    """The runs of the chosen run's cell that calibrators can be fitted on, by seed.
+def obstacle(view: View, run_id: str) -> str:
+    """Why calibrators cannot be fitted on a run, or empty."""
+    return _obstacle(view.selection.fingerprint, run_id, view)
 
-    Runs whose seed nobody knows share only a placeholder for a cell, so each of them stands alone.
-    """
+
+def seeds_of_cell(view: View) -> list[str]:
+    """The runs of the chosen run's cell that calibrators can be fitted on, by seed."""
     own, runs = view.row, view.runs
     if pd.isna(own["seed"]):
         return [own["run_id"]]
-    same = (runs[list(CELL)].fillna(-1) == own[list(CELL)].fillna(-1)).all(axis=1)
-    cell = runs[same & runs["has_logits"]].sort_values("seed", kind="stable")
+    cells = view.cells()
+    cell = runs[(cells == cells[own["run_id"]]) & runs["has_logits"]].sort_values("seed", kind="stable")
     return [run_id for run_id in cell["run_id"] if not obstacle(view, run_id)]
 
 
 def seed_names(view: View, run_ids: Sequence[str]) -> list[str]:
     """How the runs of a cell are told apart."""
-    return [seed_label(view.runs.loc[run_id]) for run_id in run_ids]
+    return [view.names[run_id].run for run_id in run_ids]
+
+
+def benchmark(view: View, run_id: str) -> Work[BenchmarkResult]:
+    """Every method on a run, with bootstrap intervals."""
+    cache, name = view.cache, view.names[run_id].run
+
+    def compute(progress: Progress) -> BenchmarkResult:
+        progress(0.0, f"{name}: reading")
+        run = cache.load(run_id, with_logits=True)
+        return run_benchmark(run, progress=lambda share, text: progress(share, f"{name}: {text}"))
+
+    return Work(("benchmark", view.selection.fingerprint, run_id), compute)
 
 
 def _each_run(
     view: View, what: str, run_ids: Sequence[str], study: Callable[[RunData, Progress], Result]
 ) -> Work[list[Result]]:
     """The same study of every run, one after the other, with one progress over all."""
-    loaded = [load_run(view.cache, run_id, with_logits=True) for run_id in run_ids]
-    names = seed_names(view, run_ids)
+    cache, names = view.cache, seed_names(view, run_ids)
 
     def compute(progress: Progress) -> list[Result]:
         found = []
-        for position, run in enumerate(loaded):
-            prefix = f"{names[position]}: " if len(loaded) > 1 else ""
+        for position, run_id in enumerate(run_ids):
+            prefix = f"{names[position]}: " if len(run_ids) > 1 else ""
 
             def report(share: float, text: str, position: int = position, prefix: str = prefix) -> None:
-                progress((position + share) / len(loaded), prefix + text)
+                progress((position + share) / len(run_ids), prefix + text)
 
-            found.append(study(run, report))
+            found.append(study(cache.load(run_id, with_logits=True), report))
         return found
 
     return Work((what, view.selection.fingerprint, tuple(run_ids)), compute)
-
-
-def benchmarks(view: View, run_ids: Sequence[str]) -> Work[list[BenchmarkResult]]:
-    """Every method on every run, with bootstrap intervals."""
-    return _each_run(view, "benchmark", run_ids, lambda run, report: run_benchmark(run, progress=report))
 
 
 def sizes(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:

@@ -10,7 +10,7 @@ import pandas as pd
 from app.cache_summary import labelled
 from app.loaders.cache import run_table
 from app.loaders.memo import remember
-from app.selection import run_label
+from app.selection import run_names
 from app.view import View
 from engine.probes import Descriptor, ProbeResult, ProbeSweep, RunSummary, audit, audit_run, descriptor, pool
 from engine.sweep import is_ensemble
@@ -76,11 +76,11 @@ def finished_runs(view: View, settings: Settings) -> dict[str, RunSummary]:
 
 def pooled(view: View, settings: Settings, done: dict[str, RunSummary], progress: Progress) -> PooledAudit:
     """Every run of `pooled_runs`, all samples and layers; `done` grows as runs are finished."""
-    run_ids = pooled_runs(view)
+    run_ids, names = pooled_runs(view), run_names(view.runs)
     for position, run_id in enumerate(run_ids):
         if run_id in done:
             continue
-        label = run_label(view.runs.loc[run_id])
+        label = names[run_id].full
 
         def within_run(fraction: float, _text: str, position: int = position, label: str = label) -> None:
             progress((position + fraction) / len(run_ids), f"run {position + 1} of {len(run_ids)}: {label}")

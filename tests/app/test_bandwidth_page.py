@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.loaders import results_bandwidth as results
+from app.plots.bandwidth_live import Path as Path_
+from app.plots.bandwidth_live import live
+from app.plots.theme import Theme
 from engine.benchmark import BandwidthCurves, BandwidthLab, MatchedLab, run_benchmark
 from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS
 from engine.store import open_cache
@@ -152,3 +156,48 @@ def test_the_settings_in_force_are_those_of_the_benchmark(cache_of_kinds: Path, 
     assert f"feature: {SPREAD}" in caption
     assert "slice, population, bins and cuts do not apply" in caption
     assert "30 bins" not in caption
+
+
+def test_a_redraw_prepares_nothing(cache_of_kinds: Path, monkeypatch):
+    first = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL)
+    monkeypatch.setattr(MatchedLab, "prepare", None)  # cannot be called
+    monkeypatch.setattr("app.loaders.results_bandwidth.load_run", None)
+    again = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL)
+    assert verdict(again) == verdict(first)
+    assert figures(again) == figures(first)
+
+
+def test_a_seed_that_cannot_be_fitted_is_left_out(tmp_path: Path, monkeypatch, make_run):
+    records = [make_run("s0", n=200), make_run("s1", seed=1, n=200), make_run("short", seed=2, n=30)]
+    records.append(make_run("unrouted", seed=3, n=200, profile=False))
+    app = open_app(published(records, tmp_path), monkeypatch, "bandwidth", feature=SPREAD, run="seed 0")
+    assert "2 seeds" in verdict(app)
+
+
+def test_a_setting_off_the_curves_is_waited_for_with_a_bar(cache_of_kinds: Path, monkeypatch):
+    waited = []
+    awaited = results.awaited
+
+    def recorded(key, compute):
+        waited.append(key)
+        return awaited(key, compute)
+
+    monkeypatch.setattr(results, "awaited", recorded)
+    app = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL, linked="false", hc="0.25×", hr="2×")
+    assert [key[-1] for key in waited] == [(0.25, 2.0)]
+    app.select_slider(key="hc").set_value(1.0).run()
+    assert len(waited) == 1, "the curves pass here"
+
+
+def test_the_live_figure_looks_up_each_curve_once(cache_of_kinds: Path, monkeypatch, curves):
+    smoother = MatchedLab.prepare(load(cache_of_kinds, "full-s0"), "r_std").smoother
+    slices = [smoother.slices((multiplier, multiplier)) for multiplier in LAB_MULTIPLIERS]
+    along, asked = BandwidthCurves.along, []
+    monkeypatch.setattr(BandwidthCurves, "along", lambda self, *of: asked.append(of) or along(self, *of))
+    path = Path_("both", slices, [0.5] * len(slices), curves[0])
+    figure = live(path, Theme())
+    assert sorted(asked) == sorted(("both", method) for method in FAMILY)
+    moving = figure.data[len(figure.data) - len(figure.frames[0].data) :]
+    for trace, change in zip(moving, figure.frames[path.start].data, strict=True):
+        assert list(trace.y) == pytest.approx(list(change.y), nan_ok=True)
+        assert trace.text == change.text

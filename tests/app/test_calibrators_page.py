@@ -215,10 +215,10 @@ def test_a_stopped_benchmark_leaves_a_page_with_a_way_on(cache_path: Path, monke
     monkeypatch.setattr("app.loaders.results_calibrators.run_benchmark", _never_done)
     app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 2")
     assert "not fitted yet" in verdict(app)
-    app.button(key="benchmark-stop").click().run()
+    app.button(key="benchmark-full-s2-stop").click().run()
     assert not app.exception
     assert "Stopped." in shown(app)
-    assert app.button(key="benchmark-start").label == "Fit all calibrators"
+    assert app.button(key="benchmark-full-s2-start").label == "Fit all calibrators"
 
 
 def _never_done(run, progress) -> None:
@@ -271,3 +271,28 @@ def test_size_curves_draw_the_three_kernels_over_grey():
     assert names[-1] == "AR-CondCal"
     assert fig.data[-1].line.color == METHOD_COLOURS["nw_conf_routing"]
     assert fig.data[names.index("TS")].line.color == OTHER_METHOD
+
+
+def test_a_run_is_fitted_once_and_read_once(tmp_path: Path, monkeypatch, make_run):
+    path = published([make_run(f"s{seed}", seed=seed, n=80) for seed in range(2)], tmp_path)
+    fitted = []
+
+    def counted(run, *, progress):
+        fitted.append(run.run_id)
+        return run_benchmark(run, ["none", "ts", "hb"], n_bootstrap=10, progress=progress)
+
+    monkeypatch.setattr("app.loaders.results_calibrators.run_benchmark", counted)
+    open_app(path, monkeypatch, "calibrators", run="seed 1")
+    assert fitted == ["s1"]
+    app = open_app(path, monkeypatch, "calibrators", run="seed 1", over="all seeds of its cell")
+    assert fitted == ["s1", "s0"]
+    assert "Pooled: seed 0, seed 1;" in shown(app)
+    monkeypatch.setattr("app.loaders.results_calibrators.load_run", None)  # cannot be called
+    monkeypatch.setattr("engine.store.Cache.load", None)
+    open_app(path, monkeypatch, "calibrators", run="seed 1", over="all seeds of its cell")
+
+
+def test_only_the_table_of_scores_says_who_comes_first(cache_path: Path, monkeypatch):
+    app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0")
+    said = ["Best and second-best in" in frame.value for frame in app.dataframe]
+    assert said == [True] + [False] * (len(said) - 1)

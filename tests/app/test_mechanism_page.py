@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app import view
 from app.plots.mechanism import depth_profile as draw_depth
 from app.plots.mechanism import outcomes as draw_outcomes
 from app.plots.theme import Theme
@@ -104,3 +105,20 @@ def test_figures_of_one_sided_samples():
     fig = draw_outcomes(compare_outcomes([0.1, 0.3], [True, True]), "x", Theme())
     assert "Only one kind" in fig.layout.title.text
     assert [trace.name for trace in fig.data] == ["correct (2)"]
+
+
+def test_a_redraw_reads_neither_logits_nor_other_runs(cache_of_kinds: Path, monkeypatch):
+    chosen = {"variant": "Full-AR", "run": "seed 0", "with": "toy · dice · Full-AR · seed 1"}
+    first = open_app(cache_of_kinds, monkeypatch, "mechanism", **chosen)
+    assert "predictive entropy" in first.dataframe[0].value["Feature"].tolist()
+    load_run = view.load_run
+
+    def only_the_chosen_one(cache, run_id: str, **options: bool):
+        assert (run_id, options.get("with_logits", False)) == ("full-s0", False)
+        return load_run(cache, run_id, **options)
+
+    for module in ("app.view", "app.loaders.cache"):
+        monkeypatch.setattr(f"{module}.load_run", only_the_chosen_one)
+    again = open_app(cache_of_kinds, monkeypatch, "mechanism", **chosen)
+    assert figures(again) == figures(first)
+    assert again.dataframe[0].value.equals(first.dataframe[0].value)

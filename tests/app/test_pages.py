@@ -10,7 +10,6 @@ import pytest
 from app.export import Item, page_html
 from app.plots.theme import Theme, empty_figure
 from app.registry import PAGES, page_for
-from app.selection import run_label
 from engine.features import feature
 from engine.store import open_cache, publish, write_shard
 from engine.verdict import judge
@@ -97,7 +96,7 @@ def test_the_sentence_and_the_figure_use_the_same_settings(cache_of_kinds: Path,
 
 def test_a_run_to_compare_with_computes_nothing_anew(cache_of_kinds: Path, monkeypatch):
     open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="9")
-    for name in ("judge", "permutation_test", "bootstrap_gap"):
+    for name in ("judge", "permutation_test"):
         monkeypatch.setattr(f"app.loaders.results.{name}", None)  # cannot be called
     open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="9", **{"with": "toy · dice · Full-AR · seed 1"})
 
@@ -110,16 +109,6 @@ def test_a_slice_that_a_run_cannot_be_cut_by_is_not_claimed(cache_of_kinds: Path
 def test_an_empty_slice_says_so(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "gap", band=["0.0", "0.01"])
     assert "No sample" in app.info[0].value
-
-
-def test_labels_name_the_run(cache_of_kinds: Path):
-    with open_cache(cache_of_kinds) as cache:
-        runs = cache.runs().set_index("run_id")
-    runs["run_id"] = runs.index
-    assert run_label(runs.loc["imported"]).startswith("unknown · dice · imported")
-    assert run_label(runs.loc["full-s0-last5"]) == "toy · dice · Full-AR · seed 0, last-5 ensemble"
-    assert run_label(runs.loc["full-s0-last5"].replace("test-last5", "test-last2")).endswith("seed 0, last-2 ensemble")
-    assert run_label(runs.loc["no-logits-s0"]) == "toy · dice · Block-AR (b = 2) · seed 2"
 
 
 def test_exported_page_is_self_contained_and_inert():

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app import view
+from app.components.reliability_parts import MOST_RUNS
 from app.plots.reliability import class_gaps, diagram, diagram_title, tertile_map
 from app.plots.theme import OVER_CONFIDENT, UNDER_CONFIDENT, Theme
 from engine.benchmark import run_benchmark
@@ -14,7 +16,9 @@ from engine.mechanism import reliability_map
 from engine.metrics import ece, reliability_table
 from engine.reliability import calibration_summary, class_table
 from engine.verdict_browse import reliability_sentence
-from tests.app.driver import figures, load, numbers, open_app, shown, verdict
+from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
+
+SPREAD = "spread of routing entropy over depth"
 
 
 def test_verdict_and_bins_are_the_engines(cache_of_kinds: Path, monkeypatch):
@@ -168,3 +172,39 @@ def test_many_classes_show_the_extremes_and_thin_maps_say_so():
     assert min(fig.data[0].x) == pytest.approx(table["gap"].min())
     thin = tertile_map(reliability_map([0.5, 0.6], [1, 0], [0.1, 0.2]), "x", Theme())
     assert thin.layout.annotations[0].text == "no cell holds 5 samples"
+
+
+def test_a_redraw_reads_no_other_run_and_fits_nothing_again(cache_of_kinds: Path, monkeypatch):
+    chosen = {"variant": "Full-AR", "with": "toy · dice · Full-AR · seed 1"}
+    first = open_app(cache_of_kinds, monkeypatch, "reliability", **chosen)
+    open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature=SPREAD)
+    load_run = view.load_run
+
+    def only_the_chosen_one(cache, run_id: str, **options: bool):
+        assert (run_id, options.get("with_logits", False)) == ("full-s0", False)
+        return load_run(cache, run_id, **options)
+
+    monkeypatch.setattr(view, "load_run", only_the_chosen_one)
+    monkeypatch.setattr("app.loaders.results_browse.run_benchmark", None)  # cannot be called
+    again = open_app(cache_of_kinds, monkeypatch, "reliability", **chosen)
+    assert figures(again) == figures(first)
+    open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature="confidence itself")
+
+
+def test_other_bins_draw_the_same_fit(cache_of_kinds: Path, monkeypatch):
+    open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"])
+    run = load(cache_of_kinds, "full-s0")
+    fitted = run_benchmark(run, ["ts"], n_bootstrap=0)
+    monkeypatch.setattr("app.loaders.results_browse.run_benchmark", None)  # cannot be called
+    app = open_app(
+        cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"], bins="23"
+    )
+    expected = ece(fitted.confidence["ts"], fitted.correct["ts"], n_bins=23)
+    assert f"Temperature scaling: ECE {expected:.3f}" in shown(app)
+
+
+def test_of_many_cells_some_are_drawn_and_the_others_can_be_reached(tmp_path: Path, monkeypatch, make_run):
+    records = [make_run(f"r{number}", n=60, dataset=f"set {number:02}") for number in range(MOST_RUNS + 3)]
+    app = open_app(published(records, tmp_path), monkeypatch, "reliability", methods=["No calibration"])
+    assert f"The first {MOST_RUNS} of {MOST_RUNS + 2} runs are shown; the sidebar leads to any other." in shown(app)
+    assert len(app.selectbox(key="data").options) == MOST_RUNS + 3

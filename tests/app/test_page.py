@@ -1,0 +1,44 @@
+"""What a page remembers of itself for the file that it can be downloaded as."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.components.page import Page
+from app.plots.theme import Theme
+from tests.app.driver import ROOT
+
+SHOWING = {"page.verdict", "page.note", "page.heading", "page.text", "page.caption", "page.figure", "page.table",
+           "page.sentences", "page.run_link"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["text", "caption"])
+def test_a_fragment_that_is_drawn_again_replaces_what_it_said(kind: str):
+    page = Page("probes", None, Theme())
+    for words in ("before", "after"):
+        page.heading("Somewhere above")
+        getattr(page, kind)(words, key="own")
+    assert [item.content for item in page.shown.values()].count("after") == 1
+    assert "before" not in [item.content for item in page.shown.values()]
+    page.caption("other")
+    page.text("other")
+    assert [item.kind for item in page.shown.values()][-2:] == ["caption", "text"]
+
+
+def fragments() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for path in sorted([*ROOT.glob("pages/*.py"), *ROOT.glob("app/components/*.py")]):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and "fragment" in map(ast.unparse, node.decorator_list):
+                yield f"{Path(path).name}: {node.name}", node
+
+
+@pytest.mark.parametrize(("place", "function"), [pytest.param(*found, id=found[0]) for found in fragments()])
+def test_everything_in_a_fragment_has_a_key(place: str, function: ast.FunctionDef):
+    for call in ast.walk(function):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in SHOWING:
+            keyed = len(call.args) == 2 or "key" in [named.arg for named in call.keywords]
+            assert keyed, f"{place}: {ast.unparse(call)} would be appended to the download at every redraw"
