@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -43,10 +44,15 @@ class Path:
     def has_routing(self) -> bool:
         return self.shrinkage[0] is not None
 
+    @cached_property
+    def by_method(self) -> dict[str, pd.DataFrame]:
+        """The scores of each member along the path; none without curves."""
+        known = set() if self.curves is None else set(self.curves.table["method"])
+        return {method: self.curves.along(self.name, method) for method in FAMILY if method in known}
+
     @property
     def methods(self) -> list[str]:
-        known = set() if self.curves is None else set(self.curves.table["method"])
-        return [method for method in FAMILY if method in known]
+        return list(self.by_method)
 
     @property
     def metrics(self) -> list[str]:
@@ -58,8 +64,7 @@ def _title(path: Path) -> str:
     if path.curves is None:
         return "What the kernel makes of confidence, as the bandwidth moves"
     parts = []
-    for method in path.methods:
-        row = path.curves.along(path.name, method)
+    for method, row in path.by_method.items():
         best = row.iloc[int(row["ece"].to_numpy().argmin())]
         parts.append(
             f"{METHOD_LABELS[method].removeprefix('control: ')} {best['ece']:.4f} at {best['multiplier']:.2g}×"
@@ -75,52 +80,65 @@ def _range(parts: Sequence[pd.Series]) -> list[float]:
     return [low - pad, high + pad]
 
 
-def _moving(path: Path, position: int, theme: Theme) -> list[go.Scatter]:
-    """Every trace that changes with the slider, at one of its stops."""
-    found = path.slices[position]
-    traces = [
-        go.Scatter(
-            x=found.confidence, y=values, mode="lines", name=f"{name} tertile",
-            line={"color": TERTILE_COLOURS[name], "dash": TERTILE_DASHES[name], "width": 2.5},
-            hovertemplate="confidence %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>",
-        )
-        for name, values in found.tertiles.items()
-    ]  # fmt: skip
-    traces += [
-        go.Scatter(
-            x=found.confidence, y=values, mode="lines", name=METHOD_LABELS[method], legendgroup=method,
-            line={"color": METHOD_COLOURS[method], "dash": METHOD_DASHES[method], "width": 2},
-            hovertemplate="confidence %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>",
-        )
-        for method, values in found.controls.items()
-    ]  # fmt: skip
-    here = LAB_MULTIPLIERS[position]
-    rows = 2
-    if path.curves is not None:
-        for metric in path.metrics:
-            stops = [path.curves.along(path.name, method).iloc[position][metric] for method in path.methods]
-            digits = METRICS[metric].digits
-            first = f"{stops[0]:.{digits}f}" if path.has_routing and np.isfinite(stops[0]) else ""
-            traces.append(_marks(here, stops, path.methods, rows, first, theme))
-            rows += 1
+def _changes(path: Path, position: int) -> list[dict[str, object]]:
+    """What a frame says about every trace that changes with the slider, at one of its stops; the rest of it stays."""
+    found, here = path.slices[position], LAB_MULTIPLIERS[position]
+    curves = (*found.tertiles.values(), *found.controls.values())
+    changes: list[dict[str, object]] = [{"y": values} for values in curves]
+    for metric in path.metrics:
+        stops = [rows[metric].iloc[position] for rows in path.by_method.values()]
+        written = path.has_routing and np.isfinite(stops[0])
+        changes.append(_marked(here, stops, f"{stops[0]:.{METRICS[metric].digits}f}" if written else ""))
     kept = path.shrinkage[position]
     if kept is not None:
-        traces.append(_marks(here, [kept], ["nw_conf_routing"], rows, f"{kept:.0%}", theme))
-    return traces
+        changes.append(_marked(here, [kept], f"{kept:.0%}"))
+    return [{"type": "scatter", **change} for change in changes]
 
 
-def _marks(x: float, values: Sequence[float], methods: Sequence[str], row: int, text: str, theme: Theme) -> go.Scatter:
+def _marked(x: float, values: Sequence[float], text: str) -> dict[str, object]:
     """Where each member stands at this stop, AR-CondCal's number written beside it."""
-    return go.Scatter(
-        x=[x] * len(values), y=list(values), xaxis="x2", yaxis=f"y{row}", mode="markers+text", showlegend=False,
-        text=[text] + [""] * (len(values) - 1), textposition="top right" if x < 4 else "top left",
-        textfont={"color": theme.text},
-        marker={
+    return {
+        "x": [x] * len(values), "y": list(values), "text": [text] + [""] * (len(values) - 1),
+        "textposition": "top right" if x < 4 else "top left",
+    }  # fmt: skip
+
+
+def _moving(path: Path, theme: Theme) -> list[dict[str, object]]:
+    """Every trace that changes with the slider, at its start."""
+    found = path.slices[path.start]
+    curve = {
+        "x": found.confidence, "mode": "lines",
+        "hovertemplate": "confidence %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>",
+    }  # fmt: skip
+    styles: list[dict[str, object]] = [
+        curve | {
+            "name": f"{name} tertile",
+            "line": {"color": TERTILE_COLOURS[name], "dash": TERTILE_DASHES[name], "width": 2.5},
+        }
+        for name in found.tertiles
+    ]  # fmt: skip
+    styles += [
+        curve | {
+            "name": METHOD_LABELS[method], "legendgroup": method,
+            "line": {"color": METHOD_COLOURS[method], "dash": METHOD_DASHES[method], "width": 2},
+        }
+        for method in found.controls
+    ]  # fmt: skip
+    members = [path.methods for _ in path.metrics] + [["nw_conf_routing"]] * path.has_routing
+    styles += [_mark_style(methods, row, theme) for row, methods in enumerate(members, start=2)]
+    return [style | change for style, change in zip(styles, _changes(path, path.start), strict=True)]
+
+
+def _mark_style(methods: Sequence[str], row: int, theme: Theme) -> dict[str, object]:
+    return {
+        "xaxis": "x2", "yaxis": f"y{row}", "mode": "markers+text", "showlegend": False,
+        "textfont": {"color": theme.text},
+        "marker": {
             "color": [METHOD_COLOURS[method] for method in methods], "size": 11,
             "symbol": [METHOD_SYMBOLS[method] for method in methods], "line": {"color": theme.text, "width": 1.5},
         },
-        hoverinfo="skip", cliponaxis=False,
-    )  # fmt: skip
+        "hoverinfo": "skip", "cliponaxis": False,
+    }  # fmt: skip
 
 
 def _resting(path: Path) -> tuple[list[go.Scatter], list[str], list[list[float]]]:
@@ -131,8 +149,7 @@ def _resting(path: Path) -> tuple[list[go.Scatter], list[str], list[list[float]]
         for metric in path.metrics:
             row = len(titles) + 2
             parts = []
-            for method in path.methods:
-                part = path.curves.along(path.name, method)
+            for method, part in path.by_method.items():
                 parts.append(part.loc[within, metric])
                 traces.append(
                     go.Scatter(
@@ -165,7 +182,7 @@ def live(path: Path, theme: Theme) -> go.Figure:
     """
     scale = theme.font_size / 14
     resting, titles, ranges = _resting(path)
-    moving = _moving(path, path.start, theme)
+    moving = _moving(path, theme)
     rows = len(titles)
     pixels = _SLICES + (_HEAD + rows * _ROW + (rows - 1) * _GAP if rows else 0)
     fig = figure(theme, title=_title(path), x="confidence", y="accuracy, smoothed")
@@ -200,20 +217,10 @@ def live(path: Path, theme: Theme) -> go.Figure:
     fig.add_traces([*resting, *moving])
     places = list(range(len(resting), len(resting) + len(moving)))
     fig.frames = [
-        go.Frame(
-            name=str(position), traces=places,
-            data=[_change(trace) for trace in _moving(path, position, theme)],
-        )
+        {"name": str(position), "traces": places, "data": _changes(path, position)}
         for position in range(len(LAB_MULTIPLIERS))
-    ]  # fmt: skip
+    ]
     return fig
-
-
-def _change(trace: go.Scatter) -> dict[str, object]:
-    """What a frame must say about a trace; everything else stays."""
-    if trace.mode == "lines":
-        return {"type": "scatter", "y": trace.y}
-    return {"type": "scatter", "x": trace.x, "y": trace.y, "text": trace.text, "textposition": trace.textposition}
 
 
 def _slider(start: int, theme: Theme) -> dict[str, object]:

@@ -16,7 +16,7 @@ import pytest
 from app.links import run_query
 from app.plots import overview as plots
 from app.plots.theme import Theme
-from app.selection import Protocol, Selection, Slice, run_label
+from app.selection import Protocol, Selection, Slice, run_names
 from app.view import View
 from engine.store import open_cache
 from engine.sweep import diagnose, look_first, single_models
@@ -143,8 +143,8 @@ def test_where_to_look_first_names_the_engines_runs_and_its_links_open_them(
     ]
     first = look_first(rows)
     with open_cache(cache_path) as cache:
-        runs = cache.runs().set_index("run_id")
-    assert [html.unescape(anchor[2]) for anchor in anchors] == [run_label(runs.loc[run]) for run in first["run_id"]]
+        names = run_names(cache.runs())
+    assert [html.unescape(anchor[2]) for anchor in anchors] == [names[run_id].full for run_id in first["run_id"]]
     assert first["run_id"].str.startswith("real").iloc[:3].all()
     captions = {caption.value.replace("\\", "") for caption in app.caption}
     assert {reason(row) for row in first.to_dict("records")} <= captions
@@ -214,6 +214,29 @@ def test_text_is_never_small_and_solid_tiles_are_readable(rows: pd.DataFrame, th
     fig = plots.inventory(named, "p", judge_cache(rows), theme)["dice"]
     assert fig.layout.font.size >= 13
     assert fig.data[0].textfont.size >= 13
-    pairs = list(zip((shape.fillcolor for shape in fig.layout.shapes), fig.data[0].textfont.color, strict=True))
-    assert (theme.text, theme.paper) in pairs
-    assert all(fill != ink for fill, ink in pairs)
+    pairs = dict(zip(_places(fig), fig.data[0].textfont.color, strict=True))
+    fills = {place: shape.fillcolor for shape in fig.layout.shapes for place in _outlined(shape.path)}
+    assert fills.keys() == pairs.keys()
+    found = {(fills[place], ink) for place, ink in pairs.items()}
+    assert (theme.text, theme.paper) in found
+    assert all(fill != ink for fill, ink in found)
+
+
+def _places(fig) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in zip(fig.data[0].x, fig.data[0].y, strict=True)]
+
+
+def _outlined(path: str) -> list[tuple[float, float]]:
+    """The middles of the rectangles of a path."""
+    corners = re.findall(r"M([-.\d]+),([-.\d]+)H([-.\d]+)V([-.\d]+)H", path)
+    middles = [((float(a) + float(c)) / 2, (float(b) + float(d)) / 2) for a, b, c, d in corners]
+    return [(round(x, 6), round(y, 6)) for x, y in middles]
+
+
+def test_tiles_of_a_kind_are_one_shape_however_many_there_are(rows: pd.DataFrame):
+    many = pd.concat([rows.assign(slot=f"seed {seed}", seed=seed) for seed in range(40)])
+    named = many.assign(run=many["run_id"], backbone_name="toy", dataset_name="dice", variant_name=many["variant"])
+    for measure in plots.MEASURES:
+        fig = plots.inventory(named, measure, judge_cache(rows), Theme())["dice"]
+        assert sum(shape.path.count("M") for shape in fig.layout.shapes) == len(many)
+        assert len(fig.layout.shapes) <= len(rows)
