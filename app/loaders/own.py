@@ -34,8 +34,11 @@ class Own:
         """Make this run the viewer's data, in place of any before it; `source` says what it was made of."""
         cache = open_cache(publish_own(record))
         with self._guard:
-            previous, self.cache, self.source = self.cache, None if self._released else cache, source
-        _remove(cache if self._released else previous)
+            if self._released:
+                unwanted = cache
+            else:
+                unwanted, self.cache, self.source = self.cache, cache, source
+        _remove(unwanted)
 
     def let_go(self) -> None:
         """Remove the viewer's data."""
@@ -45,7 +48,8 @@ class Own:
 
     def release(self) -> None:
         """Remove it for good: whatever comes later is removed at once."""
-        self._released = True
+        with self._guard:
+            self._released = True
         self.let_go()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import pickle
 import re
 import struct
@@ -26,6 +27,7 @@ from app.export.spreadsheet import to_csv
 from app.loaders.own import OWN, Own
 from app.local_files import VARIABLE, local_files
 from app.registry import PAGES, page_for
+from app.serving.gate import USER_HEADER
 from engine.binning import tertiles
 from engine.importing.examples import EXAMPLE_NAME, example_csv
 from engine.types import RunData
@@ -218,6 +220,28 @@ def test_new_data_takes_the_place_of_the_old(make_run, scratch: Path):
     assert not list(scratch.glob("routecal-own-*"))
 
 
+def test_a_session_that_ends_while_data_arrives_leaves_nothing(make_run, scratch: Path):
+    mine = Own()
+    mine.take(make_run("first", n=50))
+    lock = mine._guard
+
+    class EndsMeanwhile:
+        """The session ends at the moment in which new data has been put in its place."""
+
+        def __enter__(self) -> None:
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+            mine._guard = lock
+            mine.release()
+
+    mine._guard = EndsMeanwhile()
+    mine.take(make_run("second", n=50))
+    assert mine.cache is None
+    assert not list(scratch.glob("routecal-own-*"))
+
+
 class Bomb:
     """Unpickling this writes a file."""
 
@@ -382,6 +406,20 @@ def test_local_files_only_where_allowed(tmp_path: Path, monkeypatch):
     assert list(local_files("127.0.0.1")) == ["a.csv", "deep/b.npz"]
     for address in (None, "", "0.0.0.0", "192.168.0.1"):
         assert local_files(address) == {}
+    monkeypatch.setenv(USER_HEADER, "X-Forwarded-User")
+    assert local_files("localhost") == {}, "a proxy on this machine lets strangers in"
+
+
+def test_no_more_of_a_folder_is_listed_than_is_offered(tmp_path: Path, monkeypatch):
+    for name in ("b.csv", "a.csv", "deep/c.csv", "deeper/d.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr("app.local_files._MOST", 2)
+    seen = []
+    monkeypatch.setattr(os, "walk", lambda top, walk=os.walk: (seen.append(found[0]) or found for found in walk(top)))
+    assert list(local_files("localhost")) == ["a.csv", "b.csv"]
+    assert seen == [str(tmp_path)]
 
 
 def test_a_local_file(cache_of_kinds: Path, monkeypatch, tmp_path: Path):
