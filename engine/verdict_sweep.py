@@ -12,6 +12,7 @@ from engine import validation
 from engine.controls import cries_wolf
 from engine.gaps.presets import AUDITED, PAPER
 from engine.sweep import multiplicity, stability
+from engine.sweep.chance import tested
 from engine.verdict import Verdict, format_p
 from engine.wording import LOW_TO_HIGH, capital, counted
 
@@ -106,7 +107,7 @@ def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: floa
     validation.fraction("alpha", alpha)
     table = multiplicity(rows, alpha).set_index("test")
     n_runs = len(rows)
-    n_tested = int((rows["paper_p"].notna() | rows["audited_p"].notna()).sum())
+    n_tested = len(tested(rows))
     if n_tested == 0:
         several = f"None of the {n_runs:,} runs can" if n_runs else "There is no run that could"
         subject = "The only run cannot" if n_runs == 1 else several

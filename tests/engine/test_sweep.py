@@ -120,8 +120,8 @@ def test_progress_counts_runs(cache_path: Path):
 def test_runs_side_by_side_give_what_one_after_the_other_gives(cache_path: Path, monkeypatch):
     found = []
     for threads in (1, 4):
-        monkeypatch.setattr("engine.sweep._MOST_THREADS", threads)
-        monkeypatch.setattr("engine.sweep.os.cpu_count", lambda: 8)
+        monkeypatch.setattr("engine.sweep.diagnosing._MOST_THREADS", threads)
+        monkeypatch.setattr("engine.sweep.diagnosing.os.cpu_count", lambda: 8)
         with open_cache(cache_path) as cache:
             found.append(diagnose(cache, n_resamples=50))
     pd.testing.assert_frame_equal(*found)
@@ -129,7 +129,7 @@ def test_runs_side_by_side_give_what_one_after_the_other_gives(cache_path: Path,
 
 def test_large_runs_are_diagnosed_one_at_a_time(cache_path: Path, monkeypatch):
     at_once, most = 0, []
-    monkeypatch.setattr("engine.sweep._ROWS_AT_ONCE", 1200 + 1199)  # every run has 1200 samples
+    monkeypatch.setattr("engine.sweep.diagnosing._ROWS_AT_ONCE", 1200 + 1199)  # every run has 1200 samples
     with open_cache(cache_path) as cache:
         load = cache.load
 
@@ -153,7 +153,7 @@ def test_a_diagnosis_that_is_stopped_leaves_the_other_runs_alone(cache_path: Pat
     def stop(_share: float, _text: str) -> None:
         raise Stopped
 
-    monkeypatch.setattr("engine.sweep._MOST_THREADS", 1)
+    monkeypatch.setattr("engine.sweep.diagnosing._MOST_THREADS", 1)
     loaded = []
     with open_cache(cache_path) as cache:
         load = cache.load

@@ -14,7 +14,7 @@ import pandas as pd
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from engine import claims, published, sweep, verdict_sweep
+from engine import claims, published, pvalues, sweep, verdict_sweep
 from engine.errors import first_line
 from engine.mechanism import training_entropy
 from engine.store import (
@@ -239,7 +239,7 @@ SWEPT = dict.fromkeys(
         "agreement_by_chance",
         "smallest_p",
         "epoch",
-        *(f"{test}_p_{method}" for test in ("paper", "audited") for method in sweep.ADJUSTMENTS),
+        *(f"{test}_p_{method}" for test in ("paper", "audited") for method in pvalues.ADJUSTMENTS),
     ),
     UNTESTABLE,
 )

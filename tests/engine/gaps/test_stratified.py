@@ -116,10 +116,10 @@ def test_trend_effect_of_a_planted_gap_is_about_its_size(n: int):
 def test_trend_effect_is_a_change_of_accuracy_however_closely_rho_follows_confidence():
     """A copy of confidence has hardly any distance left at like confidence; the slope is not stretched beyond it."""
     rng = np.random.default_rng(0)
-    confidence = 1 - 0.9 * rng.beta(0.5, 2, 10_000)
+    confidence = rng.random(10_000)
     rho = -(confidence + rng.normal(0, 0.002, 10_000))
     effects = [trend_test(confidence, rng.random(10_000) < confidence, rho).effect for _ in range(20)]
-    assert np.abs(effects).max() < 0.1  # some are above 1 if taken from one tertile of the run to the other
+    assert np.abs(effects).max() < 0.1  # up to 1.7 from one tertile of the whole run to the other
 
 
 def test_reach_by_hand():

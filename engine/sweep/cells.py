@@ -1,0 +1,104 @@
+"""Runs put together: single models without their ensembles, cells over seeds, and what differs between seeds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+from scipy.stats import norm
+
+from engine import validation
+from engine.sweep.chance import P_COLUMNS, add_multiplicity, tested
+from engine.types import CELL
+
+_MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
+_ENSEMBLE = re.compile(r"-last(\d+)$")
+"""Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
+_STABILITY = [
+    "run_id", "n", "max_gap_min", "max_gap_max", "max_gap_spread", "effect_min", "effect_max", "n_positive",
+    "n_negative", "same_sign", "agreement_by_chance", "paper_all", "audited_all",
+]  # fmt: skip
+
+
+def ensemble_size(suite: str) -> int | None:
+    """Over how many of the last epochs of another run the runs of a suite are ensembles; None for single models."""
+    found = _ENSEMBLE.search(suite)
+    return None if found is None else int(found[1])
+
+
+def is_ensemble(suites: pd.Series[Any]) -> pd.Series[Any]:
+    """Which runs are ensembles over the last epochs of another run."""
+    return suites.map(lambda suite: ensemble_size(str(suite)) is not None).astype(bool)
+
+
+def single_models(rows: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """The rows of `diagnose` without ensembles, p-values corrected anew, so that no training run is counted twice."""
+    kept = rows[~is_ensemble(rows["suite"])].reset_index(drop=True)
+    for column in P_COLUMNS:
+        add_multiplicity(kept, column, alpha)
+    return kept
+
+
+def by_cell(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell (backbone, data set, variant, ...): mean and std (ddof 0) over seeds, smallest p, rejections."""
+    kept = tested(rows)
+    if kept.empty:
+        return pd.DataFrame(columns=[*CELL, "n"])
+    kept = kept.astype(dict.fromkeys([*_MEASURES, *P_COLUMNS], float))
+    groups = kept.groupby(list(CELL), dropna=False, sort=True)
+    parts: list[pd.Series[Any]] = [groups.size().rename("n")]
+    for measure in _MEASURES:
+        parts += [
+            groups[measure].mean().rename(f"{measure}_mean"),
+            groups[measure].std(ddof=0).rename(f"{measure}_std"),
+        ]
+    for test in ("paper", "audited"):
+        parts += [
+            groups[f"{test}_p"].min().rename(f"{test}_p_min"),
+            groups[f"{test}_rejects"].sum().astype(int).rename(f"{test}_rejections"),
+        ]
+    return pd.concat(parts, axis=1).reset_index()
+
+
+def effect_intervals(rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """(low, high) of the audited effect: effect -+ q |effect / z|, since z is the effect over its standard error.
+
+    The standard error is the one under permutation inside bins (`trend_test`), so the interval leaves out zero exactly
+    when p < 1 - level. Undefined, hence missing, where the effect is exactly zero.
+    """
+    validation.fraction("level", level)
+    effect, z = rows["audited_effect"].astype(float), rows["audited_z"].astype(float)
+    half = norm.ppf((1 + level) / 2) * (effect / z.where(z != 0)).abs()
+    return pd.DataFrame({"low": effect - half, "high": effect + half}, index=rows.index)
+
+
+def stability(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per cell with a tested run: what differs between its seeds.
+
+    n : tested runs; run_id : the first of them. max_gap_min / _max / _spread : over seeds. effect_min / _max : audited
+    effect; n_positive, n_negative : seeds on either side of zero; same_sign : all seeds on one side (missing for one
+    seed). agreement_by_chance : P(all signs equal) = 2^(1 - n) for independent fair signs, 0 if a seed has
+    no effect, missing for one seed.
+    paper_all, audited_all : every seed rejects, for the audited test in one direction (missing for one seed).
+    """
+    kept = tested(rows)
+    table = []
+    for key, cell in kept.groupby(list(CELL), dropna=False, sort=True):
+        gaps, effects = cell["max_gap"].astype(float), cell["audited_effect"].astype(float).dropna()
+        n, several = len(cell), len(cell) > 1
+        positive, negative = int((effects > 0).sum()), int((effects < 0).sum())
+        same_sign = max(positive, negative) == n
+        table.append(
+            dict(zip(CELL, key, strict=True)) | {
+                "run_id": cell["run_id"].iloc[0], "n": n,
+                "max_gap_min": gaps.min(), "max_gap_max": gaps.max(), "max_gap_spread": gaps.max() - gaps.min(),
+                "effect_min": effects.min(), "effect_max": effects.max(),
+                "n_positive": positive, "n_negative": negative,
+                "same_sign": same_sign if several else None,
+                "agreement_by_chance": (2.0 ** (1 - n) if len(effects) == n else 0.0) if several else None,
+                "paper_all": bool(cell["paper_rejects"].all()) if several else None,
+                "audited_all": bool(cell["audited_rejects"].all()) and same_sign if several else None,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(table, columns=[*CELL, *_STABILITY])
