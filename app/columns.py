@@ -12,6 +12,17 @@ CLASSES = {
     "predicted": "Predicted class", "count": "Samples", "accuracy": "Accuracy", "mean_confidence": "Confidence",
     "gap": "Difference", "gap_low": "95 % low", "gap_high": "95 % high", "ece": "ECE",
 }  # fmt: skip
+MULTIPLICITY = {
+    "name": "Test", "n_tested": "Runs tested", "expected_by_chance": "Rejections expected by chance",
+    "nominal": "Rejections", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
+    "bonferroni": "after Bonferroni", "smallest_p": "Smallest p",
+}  # fmt: skip
+MULTIPLICITY_FORMATS = {"expected_by_chance": "%.1f", "smallest_p": "%.3g"}
+TRUST = {
+    "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap found 4 times in 5",
+    "reading": "Reading",
+}  # fmt: skip
+TRUST_FORMATS = {"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"}
 _WHOLE = {"bin", "predicted", "count"}
 
 

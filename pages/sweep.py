@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from app import columns
 from app.components.page import open_page
 from app.loaders import results_sweep
 from app.plots import sweep as plots
@@ -70,13 +71,9 @@ if summary.verdict.n_tested:
     page.table(
         counts.assign(name=counts["test"].map(TEST_LABELS)),
         "multiplicity",
-        names={
-            "name": "Test", "n_tested": "Runs tested", "expected_by_chance": "Rejections expected by chance",
-            "nominal": "Rejections", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
-            "bonferroni": "after Bonferroni", "smallest_p": "Smallest p",
-        },
-        formats={"expected_by_chance": "%.1f", "smallest_p": "%.3g"},
-    )  # fmt: skip
+        names=columns.MULTIPLICITY,
+        formats=columns.MULTIPLICITY_FORMATS,
+    )
 
     page.heading("Every tested run")
     tested = counted[counted["paper_p"].notna() | counted["audited_p"].notna()]
@@ -106,9 +103,9 @@ page.how(r"""
 Each point is a run (a seed) on all its samples. Gaps are the paper's, over 15 equal-width confidence bins, with
 percentile intervals from 5000 resamples; an absolute gap is folded at zero, so resampling moves it upwards and the
 point may lie below its interval. The grey bar ends at the 97.5 % mark of the largest gap when the feature is permuted
-inside bins. The audited effect is the within-bin slope of correctness on the rank of the feature, in equal-mass bins
-of 100 samples, as a change of accuracy from the low tertile to the high one; its interval is $\pm 1.96$ standard
-errors under permutation.
+inside bins. The audited effect is the within-bin slope of correctness on the rank of the feature, in the audited
+test's bins, as a change of accuracy from the low to the high third of samples of like confidence; its interval is
+$\pm 1.96$ standard errors under permutation.
 
 Where nothing is there p-values are uniform, and the $k$-th smallest of $m$ is $\text{Beta}(k, m + 1 - k)$ with mean
 $k / (m + 1)$; the band holds the middle 95 % of it at each rank. $n$ fair signs agree with probability $2^{1-n}$.

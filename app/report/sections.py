@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
+from app import columns
 from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, CacheSummary, table_of_runs
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
@@ -17,6 +18,7 @@ from app.report.study import Settings, Study, Tested
 from engine.sweep import chance_range
 from engine.verdict import format_p
 from engine.verdict_browse import reliability_sentence
+from engine.wording import LOW_TO_HIGH
 
 _THEME = Theme()
 _SIDE = 370
@@ -52,13 +54,9 @@ def whole_cache(summary: CacheSummary) -> Iterator[Item]:
         yield Item("pair", [rejected, sorted_ps])
         yield table(
             verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(TEST_LABELS)),
-            {
-                "name": "Test", "n_tested": "Runs tested", "expected_by_chance": "Rejections expected by chance",
-                "nominal": "Rejections", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
-                "bonferroni": "after Bonferroni", "smallest_p": "Smallest p",
-            },
-            {"expected_by_chance": "%.1f", "smallest_p": "%.3g"},
-        )  # fmt: skip
+            columns.MULTIPLICITY,
+            columns.MULTIPLICITY_FORMATS,
+        )
         yield Item("heading", "The gaps, cell by cell")
         yield from _forests(counted)
     yield Item("heading", "Every run")
@@ -118,14 +116,7 @@ def one_run(row: pd.Series, found: Study, settings: Settings) -> Iterator[Item]:
 
 def _trust(tested: Tested) -> Iterator[Item]:
     yield Item("subheading", "Which verdicts on this run can be trusted")
-    yield table(
-        tested.trust,
-        {
-            "label": "Test", "p": "p on this run", "false_alarm": "False alarms",
-            "detectable": "Gap found 4 times in 5", "reading": "Reading",
-        },
-        {"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"},
-    )  # fmt: skip
+    yield table(tested.trust, columns.TRUST, columns.TRUST_FORMATS)
     yield Item(
         "caption",
         f"False alarms: share of {tested.alarms.n_replicates} made-up worlds with this run's confidence and feature, "
@@ -174,7 +165,7 @@ def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
     if verdict.audited.effect is not None and verdict.audited.p_value is not None:
         numbers["Audited effect"] = (
             f"{verdict.audited.effect:+.3f}".replace("-", "−")
-            + f" in accuracy from the low tertile to the high one, {format_p(verdict.audited.p_value)}"
+            + f" in accuracy {LOW_TO_HIGH}, {format_p(verdict.audited.p_value)}"
         )
     return numbers
 
