@@ -3,35 +3,67 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from cache_builder.config import RunConfig
-from engine.errors import CacheError
+from engine.errors import CacheError, first_line
 from engine.store.atomic import replacing
 
 FORMAT = "routecal-checkpoint-1"
+PARTS = ("config", "model", "epoch", "history", "fingerprint")
+"""What a checkpoint cannot be used without."""
+
+
+class RunIsClaimed(CacheError):
+    """Another process is training this run."""
 
 
 def save_checkpoint(path: Path, config: RunConfig, state: dict[str, Any]) -> None:
     """Write `state` (tensors and plain values) with its config."""
-    with replacing(path) as temporary:
-        torch.save({"format": FORMAT, "config": config.as_dict(), **state}, temporary)
+    try:
+        with replacing(path) as temporary:
+            torch.save({"format": FORMAT, "config": config.as_dict(), **state}, temporary)
+    except (OSError, RuntimeError) as error:  # torch's own writer raises RuntimeError, for a full disk too
+        raise CacheError(
+            f"{path}: cannot be written ({first_line(error)}); make room, then start again: "
+            "the run goes on from the epoch before"
+        ) from error
+
+
+def read_torch_file(path: Path) -> object:
+    """What a torch file holds; only tensors and plain values are constructed."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises its own, pickle's and zip's errors for a damaged file
+        raise CacheError(f"{path}: not a readable torch file of tensors ({first_line(error)})") from error
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint of ours; only tensors and plain values are constructed."""
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises its own, pickle's and zip's errors for a damaged file
-        raise CacheError(f"{path}: not a readable checkpoint ({str(error).splitlines()[0][:150]})") from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    """Read a checkpoint of ours."""
+    state = read_torch_file(path)
+    if not isinstance(state, dict) or state.get("format") != FORMAT or not set(PARTS) <= set(state):
         raise CacheError(f"{path}: a torch file, but not a training checkpoint of RouteCal")
     return state
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Any], what: str) -> None:
+    """Fill a model; `what` names the weights and the model that they should fit."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CacheError(f"{what}: {' '.join(str(error).split())[:300]}") from error
+
+
+def check_images(state: Mapping[str, Any], fingerprint: str, run_id: str, remedy: str) -> None:
+    """Refuse other images than those that a checkpoint was trained on."""
+    if state["fingerprint"] != fingerprint:
+        raise CacheError(f"{run_id}: its checkpoint was trained on other images; {remedy}")
 
 
 def resume_state(path: Path, config: RunConfig) -> dict[str, Any] | None:
@@ -39,7 +71,7 @@ def resume_state(path: Path, config: RunConfig) -> dict[str, Any] | None:
     if not path.exists():
         return None
     state = load_checkpoint(path)
-    differing = sorted(name for name, value in config.as_dict().items() if state["config"].get(name) != value)
+    differing = config.differing(state["config"])
     if differing:
         raise CacheError(
             f"{path.parent.name}: its checkpoint was made with other settings ({', '.join(differing)}); "
@@ -51,10 +83,18 @@ def resume_state(path: Path, config: RunConfig) -> dict[str, Any] | None:
 @contextmanager
 def claimed(directory: Path) -> Iterator[None]:
     """Hold a run's folder for one process; the system releases it when the process dies."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as lock:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / "lock").open("w")
+    except OSError as error:
+        raise CacheError(f"{directory}: cannot be written ({first_line(error)}); choose other --runs") from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise CacheError(f"{directory.name}: another process is training this run") from error
+            raise RunIsClaimed(f"{directory.name}: another process is training this run") from error
+        except OSError as error:  # some network file systems have none
+            raise CacheError(
+                f"{directory}: its file system has no locks ({first_line(error)}); choose --runs on another one"
+            ) from error
         yield

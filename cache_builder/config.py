@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,31 @@ import yaml
 
 from cache_builder.models.registry import VARIANTS
 from engine import validation
-from engine.errors import InvalidInput, UnknownName
+from engine.errors import InvalidInput, UnknownName, first_line
+from engine.store.record import RUN_ID, check_run_id
 
 RECIPES = Path(__file__).parent / "configs"
+AXES = ("seeds", "datasets", "backbones", "variants")
+"""What a grid entry lists; its runs are all combinations."""
+
+
+def _name(setting: str, value: object) -> None:
+    """Names become part of the run's name, and so of a file's."""
+    if not isinstance(value, str) or not RUN_ID.fullmatch(value):
+        raise InvalidInput(setting, "a name of letters, digits, dots, dashes or underscores", validation.shown(value))
+
+
+def _number(setting: str, value: object, high: float = math.inf) -> None:
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or not 0 <= value <= high or math.isinf(value):  # type: ignore[operator, arg-type]
+        limits = "of at least 0" if math.isinf(high) else f"from 0 to {high:g}"
+        raise InvalidInput(setting, f"a number {limits} (in YAML write 5.0e-4, not 5e-4)", validation.shown(value))
+
+
+def _mapping(setting: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(setting, "a mapping of settings to values", validation.shown(value))
+    return value
 
 
 @dataclass(frozen=True)
@@ -51,18 +74,27 @@ class RunConfig:
     limit_test: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("suite", "backbone", "dataset"):
+            _name(name, getattr(self, name))
         validation.choice("variant", self.variant, VARIANTS)
         for name, minimum in {"seed": 0, "epochs": 1, "batch_size": 1, "entropy_stride": 1, "ensemble_last": 0}.items():
             validation.whole(name, getattr(self, name), minimum)
-        for name in ("block_size", "image_size", "epoch_samples", "limit_train", "limit_test"):
+        for name in ("block_size", "image_size", "epoch_samples", "limit_train", "limit_test", "shift"):
             if getattr(self, name) is not None:
-                validation.whole(name, getattr(self, name), 1)
+                validation.whole(name, getattr(self, name), 0 if name == "shift" else 1)
         if (self.variant == "block_ar") != (self.block_size is not None):
             raise InvalidInput("block_size", "a number for variant block_ar, none for others", repr(self.block_size))
-        for name in ("learning_rate", "weight_decay", "warmup_epochs", "label_smoothing", "drloc_weight"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-                raise InvalidInput(name, "a number of at least 0 (in YAML write 5.0e-4, not 5e-4)", repr(value))
+        for name in ("learning_rate", "weight_decay", "warmup_epochs", "drloc_weight"):
+            _number(name, getattr(self, name))
+        _number("label_smoothing", self.label_smoothing, 1)
+        for name in ("query_learning_rate", "clip_gradient_norm"):
+            if getattr(self, name) is not None:
+                _number(name, getattr(self, name))
+        if self.clip_gradient_norm == 0:
+            raise InvalidInput("clip_gradient_norm", "a number above 0, or null for no clipping", "0")
+        if not isinstance(self.flips, bool | None):
+            raise InvalidInput("flips", "true, false, or null for the data set's own", validation.shown(self.flips))
+        check_run_id(f"{self.run_id}-last{self.ensemble_last}")  # the longest name that a file of this run gets
 
     @property
     def run_id(self) -> str:
@@ -71,6 +103,11 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def differing(self, stored: Mapping[str, Any]) -> list[str]:
+        """The settings whose value is another one in a stored config; one that it lacks had its default then."""
+        defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
+        return sorted(name for name, value in self.as_dict().items() if {**defaults, **stored}.get(name) != value)
 
     @staticmethod
     def from_mapping(values: Mapping[str, Any]) -> RunConfig:
@@ -97,29 +134,41 @@ class Recipe:
 
     def config(self, **choices: Any) -> RunConfig:
         """One run: common settings, then those of its data set, then the choices given (None: no choice)."""
-        given = {name: value for name, value in choices.items() if value is not None}
-        own = self.by_dataset.get(str(given.get("dataset")), {})
-        return RunConfig.from_mapping({"suite": self.suite, **self.training, **own, **given})
+        return self._merged({name: value for name, value in choices.items() if value is not None})
+
+    def _merged(self, given: Mapping[str, Any]) -> RunConfig:
+        own = _mapping("datasets", self.by_dataset).get(str(given.get("dataset")), {})
+        return RunConfig.from_mapping(
+            {
+                "suite": self.suite,
+                **_mapping("training", self.training),
+                **_mapping(f"datasets' {given.get('dataset')}", own),
+                **given,
+            }
+        )
 
     def runs(self) -> list[RunConfig]:
         """Every run of the grid, in the order of the file; within an entry the seeds change slowest."""
-        configs = []
-        for entry in self.grid:
-            axes = {name: entry.get(name) for name in ("seeds", "datasets", "backbones", "variants")}
-            for name, values in axes.items():
-                if not isinstance(values, list) or not values:
-                    raise InvalidInput(f"grid entry's {name}", "a list with at least one value", repr(values))
-            for name in entry:
-                if name not in (*axes, "block_size", "training"):
-                    raise UnknownName("grid key", str(name), [*axes, "block_size", "training"])
-            for seed, dataset, backbone, variant in itertools.product(*axes.values()):  # type: ignore[arg-type]
-                block_size = entry.get("block_size") if variant == "block_ar" else None
-                chosen = {"seed": seed, "dataset": dataset, "backbone": backbone, "variant": variant}
-                configs.append(self.config(**entry.get("training", {}), **chosen, block_size=block_size))
+        configs = [config for entry in self.grid for config in self._expanded(_mapping("grid's entry", entry))]
         identifiers = [config.run_id for config in configs]
         repeated = {name for name in identifiers if identifiers.count(name) > 1}
         if repeated:
             raise InvalidInput("grid", "every run once", f"{', '.join(sorted(repeated))} more than once")
+        return configs
+
+    def _expanded(self, entry: Mapping[str, Any]) -> list[RunConfig]:
+        for name in entry:
+            if name not in (*AXES, "block_size", "training"):
+                raise UnknownName("grid key", str(name), [*AXES, "block_size", "training"])
+        for name in AXES:
+            if not isinstance(entry.get(name), list) or not entry[name]:
+                raise InvalidInput(f"grid entry's {name}", "a list with at least one value", repr(entry.get(name)))
+        common = _mapping("grid entry's training", entry.get("training", {}))
+        configs = []
+        for seed, dataset, backbone, variant in itertools.product(*(entry[name] for name in AXES)):
+            block_size = entry.get("block_size") if variant == "block_ar" else None
+            chosen = {"seed": seed, "dataset": dataset, "backbone": backbone, "variant": variant}
+            configs.append(self._merged({**common, **chosen, "block_size": block_size}))
         return configs
 
 
@@ -129,10 +178,18 @@ def load_recipe(name: str | Path) -> Recipe:
     path = RECIPES / f"{name}.yaml" if str(name) in bundled else Path(name)
     if not path.is_file():
         raise UnknownName("recipe", str(name), [*bundled, "the path of a YAML file"])
-    content = yaml.safe_load(path.read_text())
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = "" if where is None else f", line {where.line + 1}"
+        raise InvalidInput("recipe", "a readable YAML file", f"{path.name}{line}: {first_line(error)}") from error
     expected = {"suite", "training", "datasets", "grid"}
     if not isinstance(content, dict) or not {"suite", "training"} <= set(content) <= expected:
         raise InvalidInput("recipe", f"a YAML mapping of {', '.join(sorted(expected))}", f"{path.name}")
+    grid = content.get("grid") or []
+    if not isinstance(grid, list):
+        raise InvalidInput("grid", "a list of entries, each with a dash", validation.shown(grid))
     return Recipe(
-        content["suite"], content["training"], content.get("datasets") or {}, tuple(content.get("grid") or ())
+        content["suite"], _mapping("training", content["training"]), content.get("datasets") or {}, tuple(grid)
     )

@@ -38,6 +38,15 @@ def evaluate(
     """
     was_training = model.training
     model.eval()
+    try:
+        return _evaluate(model, split, moments, image_size, device)
+    finally:
+        model.train(was_training)
+
+
+def _evaluate(
+    model: nn.Module, split: Split, moments: tuple[Tensor, Tensor], image_size: int, device: torch.device
+) -> Outputs:
     is_routing = bool(routing_layers(model))
     with (capture_entropies if is_routing else capture_block_norms)(model) as capture:
         names = tuple(capture.names)
@@ -51,6 +60,5 @@ def evaluate(
                 logits = np.empty((len(split.labels), batch.shape[1]), dtype=np.float32)
             logits[rows] = batch
             captured[rows] = capture.take().float().cpu().numpy()
-    model.train(was_training)
     assert logits is not None, "a split has at least one sample"
     return Outputs(logits, captured, names, is_routing)

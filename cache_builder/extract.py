@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,19 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
+from torch import Tensor, nn
 
-from cache_builder.checkpoint import load_checkpoint
+from cache_builder.checkpoint import check_images, load_weights, read_torch_file
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData
 from cache_builder.evaluate import Outputs, evaluate
+from cache_builder.models.registry import backbone as backbone_named
 from cache_builder.models.registry import create_model
 from cache_builder.provenance import describe
 from cache_builder.routing import RoutingLayer, routing_layers
 from cache_builder.train import Trained, build_model, input_size, pick_device
-from engine.errors import CacheError, InvalidInput
+from engine import validation
+from engine.errors import CacheError, InvalidInput, first_line
 from engine.store import Layer, RunRecord
 
 
@@ -41,23 +45,28 @@ def _history_fields(history: dict[str, list[Any]]) -> dict[str, Any]:
     return fields
 
 
-def _identity(config: RunConfig) -> dict[str, Any]:
-    names = ("backbone", "dataset", "variant", "block_size", "seed")
-    return {name: getattr(config, name) for name in names}
+def _record(config: RunConfig, data: ImageData, model: nn.Module, outputs: Outputs, /, **others: Any) -> RunRecord:
+    """A run of ours: what follows from its config and outputs, and the other fields, which may replace those."""
+    identity = ("run_id", "suite", "backbone", "dataset", "variant", "block_size", "seed")
+    fields = {
+        **{name: getattr(config, name) for name in identity},
+        "epoch": config.epochs,
+        "logits": outputs.logits,
+        "labels": data.test.take(config.limit_test).labels,
+        **_captured_fields(outputs, routing_layers(model)),
+        "config": config.as_dict(),
+    }
+    return RunRecord(**{**fields, **others})
 
 
 def trained_record(config: RunConfig, data: ImageData, trained: Trained, device: torch.device) -> RunRecord:
     """The run as its last epoch left it."""
-    return RunRecord(
-        run_id=config.run_id,
-        suite=config.suite,
-        **_identity(config),
-        epoch=config.epochs,
-        logits=trained.members[-1].logits,
-        labels=data.test.take(config.limit_test).labels,
-        **_captured_fields(trained.members[-1], routing_layers(trained.model)),
+    return _record(
+        config,
+        data,
+        trained.model,
+        trained.members[-1],
         **_history_fields(trained.history),
-        config=config.as_dict(),
         provenance=describe("cache_builder train", device, trained.seconds, data.fingerprint),
     )
 
@@ -78,46 +87,45 @@ def ensemble_record(config: RunConfig, data: ImageData, trained: Trained, device
         trained.members[-1], logits=mean_probability_logits(trained.members), captured=profile.astype(np.float32)
     )
     suffix = f"last{len(trained.members)}"
-    return RunRecord(
+    return _record(
+        config,
+        data,
+        trained.model,
+        merged,
         run_id=f"{config.run_id}-{suffix}",
         suite=f"{config.suite}-{suffix}",
-        **_identity(config),
-        epoch=config.epochs,
-        logits=merged.logits,
-        labels=data.test.take(config.limit_test).labels,
-        **_captured_fields(merged, routing_layers(trained.model)),
         config={**config.as_dict(), "member_epochs": trained.member_epochs},
         provenance=describe("cache_builder train, ensemble", device, trained.seconds, data.fingerprint),
     )
 
 
-def extract_checkpoint(path: str | Path, data: ImageData, *, device: str = "auto") -> RunRecord:
-    """Evaluate a checkpoint of ours again; the config, and so the model, come from the file."""
-    state = load_checkpoint(Path(path))
+def extract_checkpoint(
+    state: Mapping[str, Any], data: ImageData, *, run_id: str | None = None, device: str = "auto"
+) -> RunRecord:
+    """Evaluate a checkpoint of ours, as `load_checkpoint` read it, again; the config, and so the model, are in it."""
     config = RunConfig.from_mapping(state["config"])
     if data.name != config.dataset:
         raise InvalidInput("data", f"the images of {config.dataset}, which the checkpoint was trained on", data.name)
+    check_images(state, data.fingerprint, config.run_id, "point --data to those")
     chosen = pick_device(device)
     model = build_model(config, data)
-    model.load_state_dict(state["model"])
+    load_weights(model, state["model"], f"{config.run_id}: its checkpoint does not fit its config")
     started = time.perf_counter()
     split = data.test.take(config.limit_test)
     outputs = evaluate(model.to(chosen), split, data.moments, input_size(config), chosen)
-    return RunRecord(
-        run_id=config.run_id,
-        suite=config.suite,
-        **_identity(config),
+    return _record(
+        config,
+        data,
+        model,
+        outputs,
+        run_id=run_id or config.run_id,
         epoch=state["epoch"],
-        logits=outputs.logits,
-        labels=split.labels,
-        **_captured_fields(outputs, routing_layers(model)),
         **_history_fields(state["history"]),
-        config=config.as_dict(),
         provenance=describe("cache_builder extract", chosen, time.perf_counter() - started, data.fingerprint),
     )
 
 
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+def _read_weights(path: Path) -> dict[str, Tensor]:
     """The parameters in a .safetensors file, or in a torch file of tensors; nothing in it is executed."""
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
@@ -125,18 +133,37 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
         try:
             return load_file(path)
-        except SafetensorError as error:
-            raise CacheError(f"{path}: not a readable safetensors file ({error})") from error
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises its own, pickle's and zip's errors for a damaged file
-        raise CacheError(
-            f"{path}: not a readable torch file of tensors ({str(error).splitlines()[0][:150]})"
-        ) from error
+        except (SafetensorError, OSError) as error:
+            raise CacheError(f"{path}: not a readable safetensors file ({first_line(error)})") from error
+    state = read_torch_file(path)
     for key in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
-    return dict(state)
+    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+        raise CacheError(f"{path}: holds no parameters by name; save the model's state_dict()")
+    return state
+
+
+def _scale(name: str, values: Sequence[float], channels: int) -> list[float]:
+    """One number for each channel, or one for all of them."""
+    if len(values) not in (1, channels):
+        raise InvalidInput(name, f"1 or {channels} numbers, as the images have channels", f"{len(values)}")
+    return [validation.number(name, value, 0.0, 1.0) for value in values] * (channels // len(values))
+
+
+def _normalisation(
+    data: ImageData, backbone: str, mean: Sequence[float] | None, std: Sequence[float] | None
+) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel in 0..1: as given, else those of timm's weights, else the data's."""
+    usual = backbone_named(backbone)
+    own = [(moment.flatten().double() / 255).tolist() for moment in data.moments]
+    if len(usual.mean) == data.channels:
+        own = [list(usual.mean), list(usual.std)]
+    means = own[0] if mean is None else _scale("--mean", mean, data.channels)
+    deviations = own[1] if std is None else _scale("--std", std, data.channels)
+    if min(deviations) <= 0:
+        raise InvalidInput("--std", "numbers above 0", validation.shown(deviations))
+    return means, deviations
 
 
 def extract_timm(
@@ -147,21 +174,23 @@ def extract_timm(
     image_size: int,
     run_id: str,
     suite: str = "timm",
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
     device: str = "auto",
 ) -> RunRecord:
     """Evaluate a timm checkpoint of a plain model; without routing, its per-block norms become extra columns."""
+    means, deviations = _normalisation(data, backbone, mean, std)
+    moments = [
+        (torch.tensor(values, dtype=torch.float64) * 255).float().view(-1, 1, 1) for values in (means, deviations)
+    ]
+    chosen = pick_device(device)
     weights = _read_weights(Path(path))
     model = create_model(backbone, n_classes=data.n_classes, image_size=image_size, channels=data.channels)
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        detail = " ".join(str(error).split())[:300]
-        raise CacheError(
-            f"{path}: does not fit {backbone} with {data.n_classes} classes at {image_size} pixels: {detail}"
-        ) from error
-    chosen = pick_device(device)
+    load_weights(
+        model, weights, f"{path}: does not fit {backbone} with {data.n_classes} classes at {image_size} pixels"
+    )
     started = time.perf_counter()
-    outputs = evaluate(model.to(chosen), data.test, data.moments, image_size, chosen)
+    outputs = evaluate(model.to(chosen), data.test, (moments[0], moments[1]), image_size, chosen)
     return RunRecord(
         run_id=run_id,
         suite=suite,
@@ -171,6 +200,12 @@ def extract_timm(
         logits=outputs.logits,
         labels=data.test.labels,
         **_captured_fields(outputs, []),
-        config={"backbone": backbone, "checkpoint": Path(path).name},
+        config={
+            "backbone": backbone,
+            "checkpoint": Path(path).name,
+            "image_size": image_size,
+            "mean": means,
+            "std": deviations,
+        },
         provenance=describe("cache_builder extract", chosen, time.perf_counter() - started, data.fingerprint),
     )

@@ -8,13 +8,16 @@ from typing import TextIO
 
 from engine.types import Progress
 
+UNDER_WAY = " ..."
+"""What the text of a report ends with that comes in the middle of something, and often."""
+
 
 def quiet(_fraction: float, _text: str) -> None:
     """Says nothing."""
 
 
 def console(stream: TextIO | None = None, *, every_seconds: float = 20.0) -> Progress:
-    """A progress callback; in a log, reports closer together than `every_seconds` are left out unless they say more."""
+    """A progress callback; in a log, reports from the middle of something come no closer than `every_seconds`."""
     target = stream or sys.stderr
     live = target.isatty()
     last = -every_seconds
@@ -27,7 +30,7 @@ def console(stream: TextIO | None = None, *, every_seconds: float = 20.0) -> Pro
             print(f"\r\x1b[K{line}", end=end, file=target, flush=True)
             return
         now = time.monotonic()
-        if "loss" in text or fraction >= 1 or now - last >= every_seconds:
+        if not text.endswith(UNDER_WAY) or now - last >= every_seconds:
             print(line, file=target, flush=True)
             last = now
 

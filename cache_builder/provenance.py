@@ -7,9 +7,10 @@ import subprocess
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "pyarrow", "scikit-learn")
 
@@ -35,6 +36,8 @@ def code_version() -> str:
 
 def device_name(device: torch.device) -> str:
     """The make of the processor: results are repeatable to the last digits only on the same one."""
+    import torch  # takes seconds, which `import` and its like do not need
+
     if device.type == "cuda":
         return f"cuda: {torch.cuda.get_device_name(device)}"
     if device.type != "cpu":
@@ -45,8 +48,10 @@ def device_name(device: torch.device) -> str:
     return f"cpu: {names[0] if names else platform.machine()} ({torch.backends.cpu.get_cpu_capability()})"
 
 
-def describe(source: str, device: torch.device, seconds: float, fingerprint: str, **more: Any) -> dict[str, Any]:
+def describe(source: str, device: torch.device, seconds: float, fingerprint: str) -> dict[str, Any]:
     """The provenance of a run: `seconds` is the time spent on it, `fingerprint` identifies the data's pixels."""
+    import torch
+
     return {
         "source": source,
         "commit": code_version(),
@@ -55,5 +60,4 @@ def describe(source: str, device: torch.device, seconds: float, fingerprint: str
         "threads": torch.get_num_threads(),
         "seconds": round(seconds, 1),
         "data_fingerprint": fingerprint,
-        **more,
     }

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from cache_builder.config import RunConfig
+from cache_builder.one_run import Outcome, Places, attempt
 from cache_builder.progress import quiet
-from cache_builder.sweep import Overall, Places, pending, run_one
-from engine.errors import RouteCalError
+from cache_builder.sweep import Overall, pending
+from engine.errors import RouteCalError, first_line
 from engine.types import Progress
 
 
@@ -33,12 +34,12 @@ def sweep_on_ray(
     gpus_per_run: float = 1.0,
     workers: int | None = None,
     progress: Progress,
-) -> list[str]:
-    """Train every run that has no shard yet as a Ray task; returns the runs trained now.
+) -> list[Outcome]:
+    """Train every run that has no shard yet as a Ray task; returns what became of each of these.
 
     `address` is a head's address, `auto` for the cluster this machine belongs to, or `local` for a Ray of its own
     with `workers` processors (None: all). On a device other than the CPU each task declares `gpus_per_run`. A task
-    whose machine dies is started again and goes on from its checkpoint.
+    whose machine dies is started again and goes on from its checkpoint, three times before its run counts as failed.
     """
     ray = _ray()
     # Workers have working folders of their own, so relative paths would lead them astray.
@@ -51,16 +52,19 @@ def sweep_on_ray(
         ray.init(address=address, log_to_driver=False)
     try:
         gpus = 0.0 if places.device == "cpu" or not ray.cluster_resources().get("GPU") else gpus_per_run
-        task = ray.remote(num_cpus=places.threads, num_gpus=gpus, max_retries=3)(run_one)
+        task = ray.remote(num_cpus=places.threads, num_gpus=gpus, max_retries=3)(attempt)
         waiting = {task.remote(config, places, quiet): config.run_id for config in todo}
-        finished: list[str] = []
+        outcomes: list[Outcome] = []
         while waiting:
             ready, _ = ray.wait(list(waiting), num_returns=1)
             for reference in ready:
-                run_id = str(ray.get(reference))
-                del waiting[reference]
-                finished.append(run_id)
-                overall.report(run_id, 1.0, "finished")
-        return finished
+                run_id = waiting.pop(reference)
+                try:
+                    outcome = ray.get(reference)
+                except ray.exceptions.RayError as error:  # the task was lost: no memory, no machine
+                    outcome = Outcome(run_id, "failed", f"{type(error).__name__}: {first_line(error)}")
+                outcomes.append(outcome)
+                overall.close(outcome)
+        return outcomes
     finally:
         ray.shutdown()

@@ -43,12 +43,17 @@ def _routed_stages(model: nn.Module) -> dict[str, RoutedBlocks]:
     return {path: module for path, module in model.named_modules() if isinstance(module, RoutedBlocks)}
 
 
+def _prefix(stage: int, n_stages: int) -> str:
+    """What the names of a stage's blocks start with; a model with one stage does not number it."""
+    return f"stage {stage} " if n_stages > 1 else ""
+
+
 def routing_layers(model: nn.Module) -> list[RoutingLayer]:
     """The sub-layers of the routing profile in depth order; those with a single source are left out."""
     found = _routed_stages(model)
     layers = []
     for number, stage in enumerate(found.values(), start=1):
-        prefix = f"stage {number} " if len(found) > 1 else ""
+        prefix = _prefix(number, len(found))
         for block in range(stage.depth):
             if stage.n_sources(block) > 1:
                 layers += [
@@ -73,15 +78,25 @@ def capture_entropies(model: nn.Module) -> Iterator[Capture]:
             stage.recorder = None
 
 
+def _without_blocks(model: nn.Module) -> InvalidInput:
+    return InvalidInput(
+        "backbone", "a model that lists its blocks, each with one state as its output", type(model).__name__
+    )
+
+
 def _block_paths(model: nn.Module) -> dict[str, str]:
     """Module path and readable name: blocks of a ViT or Swin, else the stages that timm lists in `feature_info`."""
     try:
         found = stages(model)
     except InvalidInput:
-        return {str(stage["module"]): str(stage["module"]) for stage in model.feature_info}  # type: ignore[union-attr]
+        listed = [str(stage["module"]) for stage in getattr(model, "feature_info", ())]
+        there = {path for path, _ in model.named_modules()}
+        if not listed or not there.issuperset(listed):
+            raise _without_blocks(model) from None
+        return {path: path for path in listed}
     paths: dict[str, str] = {}
     for number, (path, blocks) in enumerate(found.items(), start=1):
-        prefix = f"stage {number} " if len(found) > 1 else ""
+        prefix = _prefix(number, len(found))
         paths |= {f"{path}.{name}": f"{prefix}block {int(name) + 1}" for name, _ in blocks.named_children()}
     return paths
 
@@ -97,7 +112,9 @@ def capture_block_norms(model: nn.Module) -> Iterator[Capture]:
     channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
     columns: list[Tensor] = []
 
-    def summarise(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+    def summarise(_module: nn.Module, _inputs: object, output: object) -> None:
+        if not isinstance(output, Tensor) or output.ndim < 3:
+            raise _without_blocks(model)
         channel = -1 if output.ndim == 3 or channels_last else 1
         columns.append(torch.linalg.vector_norm(output, dim=channel).flatten(1).mean(dim=1))
 

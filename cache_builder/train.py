@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from cache_builder.checkpoint import resume_state, save_checkpoint
+from cache_builder.checkpoint import check_images, load_weights, resume_state, save_checkpoint
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, augment, to_input
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
-from cache_builder.progress import quiet
+from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
-from engine.errors import CacheError, InvalidInput
+from engine.errors import CacheError, InvalidInput, first_line
 from engine.types import Progress
 
 CHECKPOINT = "checkpoint.pt"
@@ -42,9 +42,16 @@ class Trained:
 
 
 def pick_device(name: str = "auto") -> torch.device:
+    """A device of this machine by its torch name; `auto` takes CUDA where it is there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InvalidInput("--device", "auto, cpu, cuda or cuda:1", f"{name!r} ({first_line(error)})") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InvalidInput("--device", f"one of this machine's {torch.cuda.device_count()} CUDA devices", repr(name))
+    return device
 
 
 def derived_seed(*parts: int) -> int:
@@ -108,11 +115,9 @@ class Trainer:
         state = resume_state(self.path, self.config)
         if state is None:
             return
-        if state["fingerprint"] != self.data.fingerprint:
-            raise CacheError(
-                f"{self.path.parent.name}: its checkpoint was trained on other images; remove that run folder"
-            )
-        self.model.load_state_dict(state["model"])
+        run_id = self.path.parent.name
+        check_images(state, self.data.fingerprint, run_id, "remove that run folder")
+        load_weights(self.model, state["model"], f"{run_id}: its checkpoint does not fit its config")
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
         self.epoch, self.seconds, self.history = state["epoch"], state["seconds"], state["history"]
@@ -168,7 +173,7 @@ class Trainer:
             self.scaler.update()
             total += loss.detach()
             if step % 50 == 0:
-                progress((done + 1) / n_steps, f"epoch {self.epoch + 1}/{config.epochs}")
+                progress((done + 1) / n_steps, f"epoch {self.epoch + 1}/{config.epochs}{UNDER_WAY}")
         mean_loss = float(total) / self.steps_per_epoch
         if not np.isfinite(mean_loss):
             raise CacheError(

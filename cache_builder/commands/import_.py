@@ -11,7 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from engine.errors import InvalidInput
+from cache_builder.commands.taken import refuse_taken
+from cache_builder.provenance import code_version
 from engine.importing import (
     ColumnMapping,
     Identity,
@@ -22,7 +23,6 @@ from engine.importing import (
     read_table,
 )
 from engine.store import default_shards_directory, write_shard
-from engine.store.shard import shard_path
 
 _SINGLE = {
     "label": "column of true class numbers, from 0",
@@ -57,9 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
-    target = shard_path(arguments.out, arguments.run_id)
-    if target.exists():
-        raise InvalidInput("--run-id", "a name that is not taken", f"{arguments.run_id!r}, which exists as {target}")
+    refuse_taken(arguments.out, arguments.run_id)
     table = read_table(arguments.file)
     mapping = chosen_mapping(table, arguments)
     identity = Identity(
@@ -105,8 +103,6 @@ def chosen_mapping(table: Table, arguments: argparse.Namespace) -> ColumnMapping
 
 
 def _provenance(table: Table, seconds: float) -> dict[str, Any]:
-    from cache_builder.provenance import code_version  # imports torch, which reading a table does not need
-
     return {
         "source": f"import of {table.name}",
         "commit": code_version(),

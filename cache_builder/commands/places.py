@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cache_builder.sweep import Places
+from cache_builder.one_run import Places
+from engine import validation
 from engine.store import default_shards_directory
 
 
@@ -18,4 +19,5 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 
 def places_from(arguments: argparse.Namespace) -> Places:
+    validation.whole("--threads", arguments.threads, 1)
     return Places(arguments.data, arguments.runs, arguments.shards, arguments.device, arguments.threads)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -11,8 +13,9 @@ from cache_builder.config import load_recipe
 from cache_builder.progress import console
 from cache_builder.ray_sweep import sweep_on_ray
 from cache_builder.sweep import pending, sweep
+from engine import validation
 from engine.errors import InvalidInput
-from engine.store import publish
+from engine.store import publish, shard_paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{'to do   ' if config.run_id in unfinished else 'finished'}  {config.run_id}")
         return 0
     if arguments.ray is None:
-        trained = sweep(
+        outcomes = sweep(
             configs, places, workers=1 if arguments.workers is None else arguments.workers, progress=console()
         )
     else:
-        trained = sweep_on_ray(
+        validation.number("--gpus-per-run", arguments.gpus_per_run)
+        outcomes = sweep_on_ray(
             configs,
             places,
             address=arguments.ray,
@@ -60,8 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
             workers=arguments.workers,
             progress=console(),
         )
-    print(f"{len(trained)} runs trained, {len(configs) - len(trained)} were finished already")
-    if arguments.publish is not None or arguments.ray is not None:
+    counts = Counter(outcome.status for outcome in outcomes)
+    print(f"{counts['trained']} runs trained, {len(configs) - len(outcomes)} were finished already")
+    if counts["skipped"]:
+        print(f"{counts['skipped']} left to another sweep that shares these folders")
+    failed = [outcome for outcome in outcomes if outcome.status == "failed"]
+    for outcome in failed:
+        print(f"failed: {outcome.run_id}: {outcome.reason}", file=sys.stderr)
+    # After a sweep in which every run failed there may be nothing; an empty cache would help nobody.
+    if (arguments.publish is not None or arguments.ray is not None) and shard_paths(places.shards):
         report = publish(places.shards, arguments.publish)
         print(f"{report.n_runs} runs published")
-    return 0
+    return 1 if failed else 0

@@ -7,8 +7,8 @@ import argparse
 from cache_builder.commands.places import add_places, places_from
 from cache_builder.config import load_recipe
 from cache_builder.models.registry import VARIANTS
+from cache_builder.one_run import is_finished, run_one
 from cache_builder.progress import console
-from cache_builder.sweep import is_finished, run_one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
         epochs=arguments.epochs,
     )
     places = places_from(arguments)
-    places.shards.mkdir(parents=True, exist_ok=True)
-    if is_finished(config, places.shards):
+    places.make_shards_folder()
+    if not is_finished(config, places.shards) and run_one(config, places, console()):
+        print(f"{config.run_id}: shard written to {places.shards}")
+    else:
         print(f"{config.run_id} is finished already; its shard is in {places.shards}")
-        return 0
-    run_one(config, places, console())
-    print(f"{config.run_id}: shard written to {places.shards}")
     return 0

@@ -8,8 +8,8 @@ from pathlib import Path
 from engine.errors import CacheError
 from engine.store import RunRecord, default_shards_directory, shard_paths, verify_shard
 
-PROVENANCE = ("commit", "versions", "device", "seconds", "source")
-"""What every run must say about where it came from."""
+PROVENANCE = ("commit", "versions", "device", "seconds", "source", "data_fingerprint")
+"""What every run must say about where it came from; the fingerprint is of the images, or of the imported file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,5 +39,5 @@ def _problem(path: Path) -> str | None:
         record: RunRecord = verify_shard(path)
     except CacheError as error:
         return str(error)
-    missing = [key for key in PROVENANCE if key not in record.provenance]
+    missing = [key for key in PROVENANCE if record.provenance.get(key) in (None, "", {})]  # 0 seconds are a value
     return f"{path}: the provenance lacks {', '.join(missing)}; build or import the run again" if missing else None

@@ -47,6 +47,13 @@ class ImageData:
     flips: bool
     shift: int
 
+    def __post_init__(self) -> None:
+        for split in (self.train, self.test):
+            if not len(split.labels) or split.labels.min() < 0 or split.labels.max() >= self.n_classes:
+                raise InvalidInput(
+                    f"labels of {self.name}", f"class numbers from 0 to {self.n_classes - 1}", "others, or none"
+                )
+
     @property
     def channels(self) -> int:
         return int(self.train.images.shape[1])
@@ -95,8 +102,7 @@ def to_input(images: Tensor, moments: tuple[Tensor, Tensor], image_size: int) ->
     """uint8 images as the model's normalised input of image_size x image_size."""
     mean, deviation = (moment.to(images.device) for moment in moments)
     scaled = (images.float() - mean) / deviation
-    rows = scaled.shape[-1]
-    missing = image_size - rows
+    missing = image_size - scaled.shape[-1]
     if missing == 0:
         return scaled
     if 0 < missing <= LARGEST_PADDING:

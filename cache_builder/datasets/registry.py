@@ -9,7 +9,7 @@ import numpy as np
 
 from cache_builder.datasets import readers
 from cache_builder.datasets.images import ImageData, Split
-from engine.errors import CacheError
+from engine.errors import CacheError, first_line
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 TINY_IMAGENET_SIDE = 64
@@ -91,15 +91,18 @@ def tiny_imagenet(root: Path) -> ImageData:
     folder = _existing([root / name for name in ("tiny-imagenet", "tiny-imagenet-200")])
     if folder is None:
         raise MissingDataset("tiny-imagenet", "unpack tiny-imagenet-200.zip as tiny-imagenet/")
-    classes = sorted(place.name for place in (folder / "train").iterdir() if place.is_dir())
-    train = readers.read_folder(folder / "train", TINY_IMAGENET_SIDE, classes)
     annotations = folder / "val" / "val_annotations.txt"
-    if not annotations.exists():
-        raise MissingDataset("tiny-imagenet", "val/val_annotations.txt is missing")
-    rows = [line.split("\t")[:2] for line in annotations.read_text().splitlines() if line]
+    for needed in (folder / "train", annotations):
+        if not needed.exists():
+            raise MissingDataset("tiny-imagenet", f"{needed.relative_to(folder)} is missing in {folder.name}/")
+    classes = sorted(place.name for place in (folder / "train").iterdir() if place.is_dir())
     number = {name: position for position, name in enumerate(classes)}
-    pixels = readers.decode([folder / "val" / "images" / file for file, _ in rows], TINY_IMAGENET_SIDE)
-    test = Split(pixels, np.asarray([number[name] for _, name in rows], dtype=np.int64))
+    with readers.reading(annotations):
+        rows = [line.split("\t") for line in annotations.read_text().splitlines() if line]
+        files = [folder / "val" / "images" / row[0] for row in rows]
+        labels = np.asarray([number[row[1]] for row in rows], dtype=np.int64)
+    train = readers.read_folder(folder / "train", TINY_IMAGENET_SIDE, classes)
+    test = Split(readers.decode(files, TINY_IMAGENET_SIDE), labels)
     return ImageData("tiny-imagenet", train, test, len(classes), flips=True, shift=8)
 
 
@@ -128,6 +131,7 @@ DATASETS: dict[str, Callable[[Path], ImageData]] = {
 
 def load_dataset(name: str, root: str | Path, *, folder_side: int = 224) -> ImageData:
     """Decode a data set below `root` into arrays; a name that is not registered is taken for an image folder."""
-    if name in DATASETS:
-        return DATASETS[name](Path(root))
-    return image_folder(Path(root), name, folder_side)
+    try:
+        return DATASETS[name](Path(root)) if name in DATASETS else image_folder(Path(root), name, folder_side)
+    except OSError as error:  # a folder that may not be listed, say
+        raise CacheError(f"data set {name}: {first_line(error)}") from error

@@ -40,11 +40,19 @@ def _timm(timm_name: str, **settings: Any) -> nn.Module:
 
 @dataclass(frozen=True)
 class Backbone:
-    """How to build one architecture, and the input it expects when nothing else is said."""
+    """How to build one architecture, and the input it expects when nothing else is said.
+
+    `takes_size` says whether the input size is decided when the model is built (transformers) or by the images
+    (convolutions). `mean` and `std` are how timm's own weights want each channel scaled, in 0..1; empty for models
+    that have none and are trained here.
+    """
 
     build: Callable[..., nn.Module]
     image_size: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    takes_size: bool = True
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
 
 
 BACKBONES: dict[str, Backbone] = {
@@ -66,7 +74,14 @@ def backbone(name: str) -> Backbone:
         raise UnknownName(
             "name", name, [*BACKBONES, "any timm VisionTransformer or SwinTransformer, such as deit_tiny_patch16_224"]
         )
-    return Backbone(partial(_timm, name), timm.get_pretrained_cfg(name).input_size[-1])
+    usual = timm.get_pretrained_cfg(name)
+    return Backbone(
+        partial(_timm, name),
+        usual.input_size[-1],
+        takes_size=usual.fixed_input_size,
+        mean=tuple(usual.mean),
+        std=tuple(usual.std),
+    )
 
 
 def create_model(
@@ -90,7 +105,7 @@ def create_model(
         raise InvalidInput("block_size", f"None for variant {variant!r} (it belongs to 'block_ar')", repr(block_size))
     chosen = backbone(name)
     settings = {**chosen.settings, "num_classes": n_classes, "in_chans": channels}
-    if image_size is not None or name.startswith("micro_"):
+    if chosen.takes_size:
         settings["img_size"] = image_size or chosen.image_size
     model = chosen.build(**settings)
     if variant in ("full_ar", "block_ar"):

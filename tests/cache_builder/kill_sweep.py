@@ -15,11 +15,21 @@ from pathlib import Path
 import torch
 
 from cache_builder.config import RunConfig
+from cache_builder.one_run import Places, _dataset
 from cache_builder.progress import quiet
-from cache_builder.sweep import Places, _dataset, sweep
+from cache_builder.sweep import sweep
 from engine.store import open_cache, publish, shard_paths, verify_shard
 
 torch.set_num_threads(1)
+
+
+def read_whole(cache):
+    """The runs of a cache, every one of them loaded."""
+    with open_cache(cache) as opened:
+        run_ids = set(opened.runs()["run_id"])
+        for run_id in run_ids:
+            assert opened.load(run_id).logits.size
+    return run_ids
 
 
 def main(folder, settings, n_kills):
@@ -29,7 +39,7 @@ def main(folder, settings, n_kills):
     _dataset("digits", folder, 16)
     places.shards.mkdir(parents=True)
     moments = random.Random(0)
-    seen, kills = set(), 0
+    seen, ever, kills = set(), set(), 0
     while kills < n_kills:
         child = os.fork()
         if child == 0:
@@ -43,13 +53,14 @@ def main(folder, settings, n_kills):
         finished = {path.stem for path in shard_paths(places.shards)}
         assert seen <= finished, "a finished run was lost"
         seen = finished
+        ever |= seen
         for path in shard_paths(places.shards):
             verify_shard(path)
+        if cache.exists():  # as the killed child left it: publishing here first would mend what it broke
+            assert read_whole(cache) <= ever
         if seen:
             publish(places.shards, cache)
-        if cache.exists():
-            with open_cache(cache) as opened:
-                assert set(opened.runs()["run_id"]) <= seen
+            assert read_whole(cache) == seen
         if len(seen) == 2 * len(configs):  # all done (each with its ensemble): take one away, so that kills still hit
             (places.shards / f"{configs[kills % len(configs)].run_id}.parquet").unlink()
             seen = {path.stem for path in shard_paths(places.shards)}

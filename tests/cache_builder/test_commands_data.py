@@ -146,21 +146,24 @@ def test_verify_names_each_problem(outputs, capsys):
     raw[len(raw) // 3] ^= 0xFF
     path.write_bytes(raw)
     names = {"suite": "s", "backbone": "b", "dataset": "d", "variant": "v"}
-    write_shard(RunRecord(run_id="orphan", **names, confidence=[0.5], correct=[1], provenance={"commit": "x"}), shards)
+    origin = {"commit": "x", "source": "", "versions": {}, "seconds": 0.0}
+    write_shard(RunRecord(run_id="orphan", **names, confidence=[0.5], correct=[1], provenance=origin), shards)
     capsys.readouterr()
     assert main(["verify", str(shards)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["PROBLEM", "ok", "PROBLEM"]
     assert "flipped.parquet" in lines[0]
     assert "good.parquet" in lines[1]
-    assert "lacks versions, device, seconds, source" in lines[2]
+    assert "lacks versions, device, source, data_fingerprint;" in lines[2]
     assert lines[3] == "3 shards checked, 2 with a problem"
     assert main(["verify", str(shards / "good.parquet")]) == 0
     assert main(["verify", str(folder / "nowhere")]) == 2
 
 
-def test_light_commands_do_not_import_torch(tmp_path):
+def test_light_commands_do_not_import_torch(outputs):
+    tmp_path, *_ = outputs
     (tmp_path / "shards").mkdir()
+    importing = ["import", str(tmp_path / "a.csv"), "--run-id", "one", "--out", str(tmp_path / "shards")]
     script = """
 import sys
 from cache_builder.__main__ import main
@@ -169,7 +172,7 @@ assert "torch" not in sys.modules
 sys.exit(code)
 """
     environment = os.environ | {"ROUTECAL_CACHE": str(tmp_path / "c.duckdb")}
-    for arguments in (["publish", str(tmp_path / "shards")], ["info"], ["verify", str(tmp_path / "shards")]):
+    for arguments in (importing, ["publish", str(tmp_path / "shards")], ["info"], ["verify", str(tmp_path / "shards")]):
         finished = subprocess.run(
             [sys.executable, "-c", script, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
         )

@@ -55,12 +55,23 @@ def test_config_survives_its_dictionary():
         ("suite: a\ntraining: {epochs: 1}\ngrid: [{backbones: [micro_vit]}]", InvalidInput, "seeds"),
         ("suite: a\ntraining: {epochs: 1}\ngrids: []", InvalidInput, "recipe"),
         ("suite: a\ntraining: {}\ngrid: [{GRID}]", InvalidInput, "none for epochs"),
+        ("suite: a\ntraining:\ngrid: [{GRID}]", InvalidInput, "^training"),
+        ("suite: a\ntraining: {epochs: 1}\ngrid: {GRID}", InvalidInput, "^grid: expected a list"),
+        ("suite: a\ntraining: {epochs: 1}\ngrid: [null]", InvalidInput, "^grid's entry"),
+        ("suite: a\ntraining: {epochs: 1}\ndatasets: [digits]\ngrid: [{GRID}]", InvalidInput, "^datasets"),
+        ("suite: a\ntraining: {epochs: 1}\ndatasets: {digits: 3}\ngrid: [{GRID}]", InvalidInput, "^datasets' digits"),
+        ("suite: a\ntraining: {epochs: 1}\ngrid: [{NULL_SEED}]", InvalidInput, "^seed: .*None"),
+        ("suite: a\ntraining: {epochs: 1}\ngrid: [{NULL_TRAINING}]", InvalidInput, "^grid entry's training"),
+        ("suite: 7\ntraining: {epochs: 1}\ngrid: [{GRID}]", InvalidInput, "^suite"),
+        ("suite: a\ntraining: {epochs: 1\ngrid: [{GRID}]", InvalidInput, "recipe.yaml, line"),
+        ("suite: a\ntraining: {epochs: 1, image_size: 1e2}\ngrid: [{GRID}]", InvalidInput, "^image_size"),
     ],
 )
 def test_mistakes_in_a_recipe_are_named(tmp_path, content, error, message):
     grid = "{backbones: [micro_vit], datasets: [digits], variants: [baseline], seeds: [0]}"
+    content = content.replace("{GRID}", grid).replace("{NULL_SEED}", grid.replace("[0]", "[0, null]"))
     file = tmp_path / "recipe.yaml"
-    file.write_text(content.replace("{GRID}", grid))
+    file.write_text(content.replace("{NULL_TRAINING}", grid.replace("}", ", training: null}")))
     with pytest.raises(error, match=message):
         load_recipe(file).runs()
 
@@ -68,3 +79,45 @@ def test_mistakes_in_a_recipe_are_named(tmp_path, content, error, message):
 def test_unknown_recipe_lists_those_there_are():
     with pytest.raises(UnknownName, match="bundled"):
         load_recipe("bundeled")
+
+
+def test_a_recipe_that_is_not_text_is_named(tmp_path):
+    (tmp_path / "recipe.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidInput, match="readable YAML"):
+        load_recipe(tmp_path / "recipe.yaml")
+
+
+def test_null_in_a_grid_entrys_training_takes_a_common_setting_back():
+    entry = {"backbones": ["micro_vit"], "datasets": ["digits"], "variants": ["baseline"], "seeds": [0]}
+    recipe = Recipe("s", {"epochs": 1, "epoch_samples": 5}, {}, ({**entry, "training": {"epoch_samples": None}},))
+    assert recipe.runs()[0].epoch_samples is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("suite", 3), ("suite", "my suite"), ("backbone", None), ("dataset", ["digits"]), ("dataset", "../images"),
+        ("query_learning_rate", "2e-2"), ("query_learning_rate", -1.0), ("clip_gradient_norm", "1e0"),
+        ("clip_gradient_norm", 0), ("learning_rate", float("inf")), ("warmup_epochs", float("inf")),
+        ("weight_decay", float("nan")), ("label_smoothing", 1.5), ("shift", -1), ("shift", 1.5), ("flips", "yes"),
+        ("flips", 1), ("variant", None), ("variant", ["full_ar"]), ("epochs", True),
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_named(tiny_config, setting, value):
+    with pytest.raises(InvalidInput, match=f"^{setting}: expected"):
+        tiny_config(**{setting: value})
+
+
+def test_a_name_too_long_for_a_file_is_refused_before_training(tiny_config):
+    with pytest.raises(InvalidInput, match="run_id"):
+        tiny_config(suite="s" * 100)
+
+
+def test_settings_that_a_stored_config_lacks_had_their_defaults(tiny_config):
+    config = tiny_config()
+    stored = config.as_dict()
+    del stored["drloc_weight"], stored["shift"]
+    assert config.differing({**stored, "member_epochs": [1]}) == []
+    assert tiny_config(shift=1, seed=3).differing(stored) == ["seed", "shift"]
+    del stored["suite"]
+    assert config.differing(stored) == ["suite"]

@@ -82,6 +82,64 @@ def test_an_archive_that_wants_to_run_code_is_refused(tmp_path):
         load_dataset("cifar10", tmp_path)
 
 
+def cifar_folder(root):
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    for name in [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]:
+        (folder / name).write_bytes(archive_batch(pixels(2), [0, 1]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"nonsense", archive_batch(pixels(2), [0, 1])[:-40], pickle.dumps([1, 2]), pickle.dumps({b"data": 3}),
+        archive_batch(pixels(2), ["a", "b"]), archive_batch(pixels(2, side=31), [0, 1]),
+    ],
+)  # fmt: skip
+def test_a_damaged_cifar_batch_is_named(tmp_path, content):
+    (cifar_folder(tmp_path) / "data_batch_3").write_bytes(content)
+    with pytest.raises(CacheError, match=r"data_batch_3: cannot be read .* fetch the data set again"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_an_incomplete_cifar_archive_names_the_member(tmp_path):
+    folder = cifar_folder(tmp_path / "source")
+    (folder / "data_batch_4").unlink()
+    with pytest.raises(CacheError, match=r"data_batch_4: cannot be read"):
+        load_dataset("cifar10", tmp_path / "source")
+    with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as archive:
+        archive.add(folder, "cifar-10-batches-py")
+    with pytest.raises(CacheError, match=r"cifar-10-python.tar.gz, data_batch_4: .*incomplete"):
+        load_dataset("cifar10", tmp_path)
+    whole = (tmp_path / "cifar-10-python.tar.gz").read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"no archive"):
+        (tmp_path / "cifar-10-python.tar.gz").write_bytes(damaged)
+        with pytest.raises(CacheError, match=r"cifar-10-python.tar.gz, data_batch_1: cannot be read"):
+            load_dataset("cifar10", tmp_path)
+
+
+def test_labels_beyond_the_classes_are_refused(tmp_path):
+    (cifar_folder(tmp_path) / "data_batch_3").write_bytes(archive_batch(pixels(2), [0, 10]))
+    with pytest.raises(InvalidInput, match="labels of cifar10"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_damaged_parquet_and_images_in_it_are_named(tmp_path):
+    train = tmp_path / "cifar10" / "train.parquet"
+    write_parquet(tmp_path / "cifar10" / "test.parquet", pixels(2), [0, 1])
+    write_parquet(train, pixels(2), ["cat", "dog"])
+    with pytest.raises(CacheError, match=r"train.parquet: cannot be read"):
+        load_dataset("cifar10", tmp_path)
+    train.write_bytes(train.read_bytes()[:-10])
+    with pytest.raises(CacheError, match=r"train.parquet: cannot be read"):
+        load_dataset("cifar10", tmp_path)
+    broken = [{"bytes": encoded(pixels(1)[0]), "path": None}, {"bytes": b"no image", "path": None}]
+    pq.write_table(pa.table({"img": broken, "label": [0, 1]}), train)
+    with pytest.raises(CacheError, match=r"train.parquet, image 1: cannot be read"):
+        load_dataset("cifar10", tmp_path)
+
+
 def write_idx(path, array):
     header = b"\x00\x00\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
     path.write_bytes(gzip.compress(header + array.tobytes()))
@@ -107,6 +165,13 @@ def test_idx_shorter_than_its_header_is_refused(tmp_path):
         readers.read_idx(file)
 
 
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"\x00\x00\x08\x01" + b"x" * 999)[:-20]])
+def test_a_damaged_idx_file_is_named(tmp_path, content):
+    (tmp_path / "labels.gz").write_bytes(content)
+    with pytest.raises(CacheError, match=r"labels.gz: cannot be read"):
+        readers.read_idx(tmp_path / "labels.gz")
+
+
 def test_digits_are_the_real_ones():
     data = load_dataset("digits", "anywhere")
     assert (len(data.train.labels), len(data.test.labels)) == (899, 898)
@@ -130,17 +195,36 @@ def test_image_folder_resizes_and_crops_the_centre(tmp_path):
     assert (data.test.images[1] == 100).all()
 
 
-def test_tiny_imagenet_layout(tmp_path):
-    root = tmp_path / "tiny-imagenet-200"
+def tiny_imagenet_folder(root):
     for name in ("n01", "n02"):
         (root / "train" / name / "images").mkdir(parents=True)
         (root / "train" / name / "images" / f"{name}_0.JPEG").write_bytes(encoded(pixels(1, 64)[0], "JPEG"))
     (root / "val" / "images").mkdir(parents=True)
     (root / "val" / "images" / "val_0.JPEG").write_bytes(encoded(pixels(1, 64)[0], "JPEG"))
     (root / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn02\t0\t0\t1\t1\n")
+
+
+def test_tiny_imagenet_layout(tmp_path):
+    tiny_imagenet_folder(tmp_path / "tiny-imagenet-200")
     data = load_dataset("tiny-imagenet", tmp_path)
     assert data.train.labels.tolist() == [0, 1]
     assert data.test.labels.tolist() == [1]
+
+
+def test_what_is_wrong_with_tiny_imagenet_is_named(tmp_path):
+    root = tmp_path / "tiny-imagenet"
+    tiny_imagenet_folder(root)
+    for line in ("val_0.JPEG\tn03", "val_0.JPEG"):
+        (root / "val" / "val_annotations.txt").write_text(line)
+        with pytest.raises(CacheError, match=r"val_annotations.txt: cannot be read"):
+            load_dataset("tiny-imagenet", tmp_path)
+    (root / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn02")
+    (root / "val" / "images" / "val_0.JPEG").write_bytes(b"no image")
+    with pytest.raises(CacheError, match=r"val_0.JPEG: cannot be read"):
+        load_dataset("tiny-imagenet", tmp_path)
+    (root / "train").rename(root / "elsewhere")
+    with pytest.raises(MissingDataset, match="train is missing"):
+        load_dataset("tiny-imagenet", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "tiny-imagenet", "leaves"])

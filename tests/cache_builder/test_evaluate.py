@@ -1,6 +1,7 @@
 """Evaluation in batches against one pass over everything, and what it leaves behind."""
 
 import numpy as np
+import pytest
 import torch
 
 from cache_builder import evaluate as module
@@ -36,6 +37,13 @@ def test_the_model_goes_back_to_training_mode_and_keeps_its_statistics(digits):
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert not outputs.is_routing
     assert outputs.names[0] == "block 1 norm"
+
+
+def test_the_mode_comes_back_after_a_failure_too(digits):
+    model = create_model("micro_vit", image_size=16, channels=3).train()
+    with pytest.raises(RuntimeError):  # images of one channel
+        evaluate(model, digits.test.take(5), digits.moments, 16, CPU)
+    assert model.training
 
 
 def test_accuracy_by_hand():

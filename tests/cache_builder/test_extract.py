@@ -3,12 +3,15 @@
 import json
 import os
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
 
+from cache_builder.checkpoint import load_checkpoint
+from cache_builder.datasets import ImageData, Split
 from cache_builder.evaluate import Outputs
 from cache_builder.extract import (
     ensemble_record,
@@ -20,7 +23,7 @@ from cache_builder.extract import (
 from cache_builder.models import create_model
 from cache_builder.routing import routing_layers
 from cache_builder.train import train
-from engine.errors import CacheError
+from engine.errors import CacheError, InvalidInput
 
 CPU = torch.device("cpu")
 
@@ -41,13 +44,24 @@ def finished(tmp_path_factory, digits):
 def test_extracting_a_checkpoint_gives_what_training_stored(finished, digits):
     config, checkpoint, trained = finished
     stored = trained_record(config, digits, trained, CPU)
-    again = extract_checkpoint(checkpoint, digits, device="cpu")
+    again = extract_checkpoint(load_checkpoint(checkpoint), digits, device="cpu")
     assert again.run_id == stored.run_id == "tiny-micro_swin-digits-block_ar2-s1"
     np.testing.assert_allclose(again.logits, stored.logits, atol=1e-5)
     np.testing.assert_allclose(again.entropies, stored.entropies, atol=1e-5)
     assert again.epochs.equals(stored.epochs)
     assert [layer.n_sources for layer in again.layers] == [2, 2, 2, 2, 3, 3, 3, 3]
     assert again.epoch == 3
+
+
+def test_a_checkpoint_of_other_images_or_another_model_is_refused(finished, digits):
+    _, checkpoint, _ = finished
+    state = load_checkpoint(checkpoint)
+    other = replace(digits, test=Split(digits.test.images[::-1], digits.test.labels))
+    with pytest.raises(CacheError, match="trained on other images"):
+        extract_checkpoint(state, other, device="cpu")
+    misfit = {**state, "config": {**state["config"], "backbone": "micro_vit"}}
+    with pytest.raises(CacheError, match="does not fit its config"):
+        extract_checkpoint(misfit, digits, device="cpu")
 
 
 def test_record_holds_history_and_labels(finished, digits):
@@ -108,6 +122,64 @@ def test_a_timm_checkpoint_becomes_a_run_with_block_norms(tmp_path, digits, form
     assert record.extra_names == tuple(f"block {number} norm" for number in range(1, 7))
     assert record.n_samples == len(digits.test.labels)
     assert record.config["checkpoint"] == path.name
+    assert record.config["image_size"] == 16
+    mean, deviation = (moment.item() / 255 for moment in digits.moments)  # of the data: timm knows no micro_vit
+    assert record.config["mean"] == [pytest.approx(mean)]
+    assert record.config["std"] == [pytest.approx(deviation)]
+
+
+@pytest.fixture(scope="module")
+def colourful():
+    """Ten images to train on and ten to test on, of three channels each."""
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 3, 32, 32), dtype=np.uint8)
+    labels = np.arange(20) % 10
+    return ImageData("noise", Split(pixels[:10], labels[:10]), Split(pixels[10:], labels[10:]), 10, True, 0)
+
+
+@pytest.fixture(scope="module")
+def resnet(tmp_path_factory):
+    torch.manual_seed(0)
+    model = create_model("resnet10t", n_classes=10).eval()
+    path = tmp_path_factory.mktemp("timm") / "resnet.pth"
+    torch.save(model.state_dict(), path)
+    return model, path
+
+
+def test_a_convolutional_timm_model_is_fed_as_timm_feeds_it(colourful, resnet):
+    model, path = resnet
+    record = extract_timm(path, colourful, backbone="resnet10t", image_size=48, run_id="cnn", device="cpu")
+    assert record.extra_names == ("act1 norm", *(f"layer{number} norm" for number in range(1, 5)))
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    batch = (torch.from_numpy(colourful.test.images) / 255 - mean) / std
+    with torch.no_grad():
+        expected = model(torch.nn.functional.interpolate(batch, size=48, mode="bilinear"))
+    np.testing.assert_allclose(record.logits, expected.numpy(), atol=1e-4)
+    assert (record.config["mean"], record.config["image_size"]) == ([0.485, 0.456, 0.406], 48)
+
+
+def test_the_normalisation_may_be_given(colourful, resnet):
+    def extracted(**choice):
+        return extract_timm(
+            resnet[1], colourful, backbone="resnet10t", image_size=32, run_id="cnn", device="cpu", **choice
+        )
+
+    given = extracted(mean=[0.5], std=[0.25, 0.5, 0.75])
+    assert (given.config["mean"], given.config["std"]) == ([0.5] * 3, [0.25, 0.5, 0.75])
+    assert not np.allclose(given.logits, extracted().logits)
+    for choice, name in (
+        ({"mean": [0.5, 0.5]}, "--mean"), ({"mean": [128.0]}, "--mean"), ({"std": [0.0]}, "--std"),
+        ({"std": [float("nan")]}, "--std"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=name):
+            extracted(**choice)
+
+
+def test_one_channel_is_normalised_as_the_data(tmp_path, digits):
+    torch.save(create_model("resnet10t", channels=1).state_dict(), tmp_path / "grey.pth")
+    record = extract_timm(
+        tmp_path / "grey.pth", digits, backbone="resnet10t", image_size=16, run_id="grey", device="cpu"
+    )
+    assert record.config["mean"] == [pytest.approx(digits.moments[0].item() / 255)]
 
 
 def test_weights_that_do_not_fit_and_files_that_are_none_are_named(tmp_path, digits):
@@ -118,6 +190,21 @@ def test_weights_that_do_not_fit_and_files_that_are_none_are_named(tmp_path, dig
         (tmp_path / name).write_bytes(b"nonsense")
         with pytest.raises(CacheError, match="not a readable"):
             extract_timm(tmp_path / name, digits, backbone="micro_vit", image_size=16, run_id="x", device="cpu")
+
+
+@pytest.mark.parametrize("content", [torch.zeros(3), [1, 2], {1: torch.zeros(3)}, {"head.weight": "text"}])
+def test_a_torch_file_without_parameters_is_named(tmp_path, digits, content):
+    torch.save(content, tmp_path / "odd.pth")
+    with pytest.raises(CacheError, match=r"odd.pth"):
+        extract_timm(tmp_path / "odd.pth", digits, backbone="micro_vit", image_size=16, run_id="x", device="cpu")
+
+
+def test_a_timm_model_whose_blocks_cannot_be_told_is_refused_by_name(colourful, tmp_path):
+    torch.save(create_model("convit_tiny", image_size=32).state_dict(), tmp_path / "convit.pth")
+    with pytest.raises(InvalidInput, match="ConVit"):
+        extract_timm(
+            tmp_path / "convit.pth", colourful, backbone="convit_tiny", image_size=32, run_id="x", device="cpu"
+        )
 
 
 def test_an_inactive_block_ar_run_has_no_profile(tmp_path, digits, tiny_config):

@@ -306,6 +306,10 @@ def test_any_other_timm_transformer_works_by_name():
     with torch.no_grad(), capture_entropies(model) as capture:
         assert model(images(2, 64)).shape == (2, 7)
         assert capture.take().shape == (2, 16)
+    model = create_model("swin_s3_tiny_224", variant="block_ar", block_size=2, n_classes=7, image_size=64).eval()
+    with torch.no_grad(), capture_entropies(model) as capture:
+        assert model(images(1, 64)).shape == (1, 7)
+        assert capture.take().shape == (1, 8)  # depths 2, 2, 6, 2: only the third stage has a second chunk
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cache_builder import provenance
-from cache_builder.progress import console
+from cache_builder.progress import UNDER_WAY, console
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +46,15 @@ def test_description_has_versions_device_and_data():
 def test_a_log_gets_epoch_lines_and_not_every_step():
     stream = io.StringIO()
     progress = console(stream, every_seconds=1000)
-    progress(0.1, "epoch 1/2")
-    progress(0.2, "epoch 1/2")
+    progress(0.1, f"epoch 1/2{UNDER_WAY}")
+    progress(0.2, f"epoch 1/2{UNDER_WAY}")
     progress(0.5, "epoch 1/2, loss 1.000")
+    progress(0.6, "[1/2 runs] one: trained")
     progress(1.0, "epoch 2/2, loss 0.500")
     assert stream.getvalue().splitlines() == [
-        " 10.0 %  epoch 1/2",
+        " 10.0 %  epoch 1/2 ...",
         " 50.0 %  epoch 1/2, loss 1.000",
+        " 60.0 %  [1/2 runs] one: trained",
         "100.0 %  epoch 2/2, loss 0.500",
     ]
 

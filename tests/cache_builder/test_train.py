@@ -1,11 +1,13 @@
 """Training: the same weights twice, the same weights after a kill, and that something is learnt."""
 
+import fcntl
+
 import numpy as np
 import pytest
 import torch
 
-from cache_builder.checkpoint import claimed, load_checkpoint
-from cache_builder.train import Trainer, build_model, derived_seed, loss_of, train
+from cache_builder.checkpoint import claimed, load_checkpoint, save_checkpoint
+from cache_builder.train import Trainer, build_model, derived_seed, loss_of, pick_device, train
 from engine.errors import CacheError, InvalidInput
 
 
@@ -91,6 +93,48 @@ def test_a_damaged_checkpoint_is_named(tmp_path, digits, tiny_config):
     (tmp_path / "checkpoint.pt").write_bytes(b"PK\x03\x04 not a checkpoint")
     with pytest.raises(CacheError, match=r"checkpoint\.pt"):
         train(tiny_config(), digits, tmp_path, device="cpu")
+
+
+def test_a_full_disk_is_named_and_keeps_the_last_checkpoint(tmp_path, digits, tiny_config, monkeypatch):
+    train(tiny_config(epochs=1), digits, tmp_path, device="cpu")
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    for error in (RuntimeError("[enforce fail] unexpected pos 576 vs 534"), OSError(28, "No space left on device")):
+
+        def full(*_arguments, error=error):
+            raise error
+
+        monkeypatch.setattr(torch, "save", full)
+        with pytest.raises(CacheError, match=r"checkpoint.pt: cannot be written .*make room"):
+            save_checkpoint(tmp_path / "checkpoint.pt", tiny_config(), {})
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+
+
+def test_a_checkpoint_that_lacks_a_part_is_named(tmp_path):
+    torch.save({"format": "routecal-checkpoint-1", "config": {}}, tmp_path / "checkpoint.pt")
+    with pytest.raises(CacheError, match="not a training checkpoint"):
+        load_checkpoint(tmp_path / "checkpoint.pt")
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def unsupported(*_arguments):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with pytest.raises(CacheError, match="no locks"), claimed(tmp_path / "run"):
+        pass
+
+
+def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "runs").write_text("a file in the way")
+    with pytest.raises(CacheError, match="--runs"), claimed(tmp_path / "runs" / "one"):
+        pass
+
+
+def test_a_device_that_is_none_is_refused():
+    assert pick_device("cpu") == torch.device("cpu")
+    for name in ("gpu", "", "cuda:99"):
+        with pytest.raises(InvalidInput, match="--device"):
+            pick_device(name)
 
 
 def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
