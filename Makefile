@@ -40,6 +40,7 @@ screenshots: $(VENV)/dev.stamp chromium publish
 
 bench: $(VENV)/dev.stamp
 	$(PY) -m engine bench
+	$(PY) -m cache_builder.bench
 
 # Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
 latency: $(VENV)/dev.stamp chromium publish
