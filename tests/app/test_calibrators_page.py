@@ -210,15 +210,15 @@ def test_runs_that_cannot_be_calibrated_say_why(cache_path: Path, monkeypatch, v
     assert not figures(app)
 
 
-def test_a_stopped_benchmark_leaves_a_page_with_a_way_on(cache_path: Path, monkeypatch):
+def test_a_stopped_benchmark_leaves_a_page_with_a_way_on(tmp_path: Path, monkeypatch, make_run):
     monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.0)
     monkeypatch.setattr("app.loaders.results_calibrators.run_benchmark", _never_done)
-    app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 2")
+    app = open_app(published([make_run("one", n=80)], tmp_path), monkeypatch, "calibrators")
     assert "not fitted yet" in verdict(app)
-    app.button(key="benchmark-full-s2-stop").click().run()
+    app.button(key="benchmark-one-stop").click().run()
     assert not app.exception
     assert "Stopped." in shown(app)
-    assert app.button(key="benchmark-full-s2-start").label == "Fit all calibrators"
+    assert app.button(key="benchmark-one-start").label == "Fit all calibrators"
 
 
 def _never_done(run, progress) -> None:
