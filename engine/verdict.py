@@ -15,13 +15,13 @@ from engine.controls import FalseAlarms, PowerCurve, cries_wolf, false_alarm_rat
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
-from engine.gaps.presets import PAPER
+from engine.gaps.presets import HEADLINES, PAPER
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
 from engine.types import Progress
-from engine.wording import LOW_TO_HIGH, capital
+from engine.wording import LOW_TO_HIGH, OTHER_SEEDS, capital
 
-_NAMES = {"paper": "The paper's test", "audited": "The audited test"}
+_NAMES = {test: capital(label) for test, label in HEADLINES.items()}
 Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
 
 
@@ -126,7 +126,7 @@ def _phrase(
     caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=not audited.matched)
     if not believed:
         return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
-    stability = "whether it is stable is a question for other seeds."
+    stability = f"{OTHER_SEEDS}."
     if false_alarm is None:
         stability += " How often these tests reject where only confidence matters was not checked."
     if believed == ["paper", "audited"]:

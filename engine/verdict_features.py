@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from engine.feature_search import FeatureSearch, SearchedTest
 from engine.verdict import format_p
-from engine.wording import counted
-
-_STABILITY = "whether it is stable is a question for other seeds"
+from engine.wording import OTHER_SEEDS, counted
 
 
 def _best(search: FeatureSearch, test: SearchedTest) -> str:
@@ -46,7 +44,7 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
         agrees = paper.search_p is None or paper.search_p > alpha
         reading = "no evidence beyond confidence" if agrees else "no evidence beyond confidence by this test"
         return f"{opening}: {reading}.{second}"
-    return f"{opening}: more than such a search finds by chance in this run; {_STABILITY}.{second}"
+    return f"{opening}: more than such a search finds by chance in this run; {OTHER_SEEDS}.{second}"
 
 
 def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:

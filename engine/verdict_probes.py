@@ -18,7 +18,7 @@ from engine.probes.result import PROBES, Contrast, ProbeResult, Reference
 from engine.probes.sweep import ProbeSweep
 from engine.pvalues import sign_test
 from engine.verdict import format_p
-from engine.wording import counted
+from engine.wording import OTHER_SEEDS, counted
 
 Step = Literal["naive", "capacity", "shuffle"]
 STEPS: Mapping[Step, tuple[str, ...]] = {
@@ -31,7 +31,6 @@ SHUFFLED: Mapping[str, str] = {"routing": "shuffled routing", "the stand-in": "t
 Outcome = Literal["untestable", "unreliable", "trap", "no_uplift", "capacity", "left_over", "no_evidence", "trace",
                   "evidence"]  # fmt: skip
 _UNCHECKED = "What these probes could have seen was not checked."
-_OTHER_SEEDS = "whether it is stable is a question for other seeds"
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ def _shuffle_step(
         return (
             "evidence",
             f"{opening}. Against the network on confidence the change is {_change(matched)}: in this run {noun} "
-            f"says something about the error that confidence does not; {_OTHER_SEEDS}.",
+            f"says something about the error that confidence does not; {OTHER_SEEDS}.",
         )
     if beyond:
         return "trace", f"{opening}. So {noun} serves its network better than {SHUFFLED[noun]}, {_yet(matched, uplift)}"
@@ -233,5 +232,5 @@ def judge_probe_sweep(sweep: ProbeSweep, *, alpha: float = 0.05) -> ProbeVerdict
         "evidence",
         f"{sentence}: more than chance, and the network with routing is better than the one on confidence alone in "
         f"{gain.n_better} of {counted(gain.n_runs, 'run')} (sign test {format_p(gain.p)}), so in some runs routing "
-        f"says something about the error that confidence does not; {_OTHER_SEEDS}.",
+        f"says something about the error that confidence does not; {OTHER_SEEDS}.",
     )

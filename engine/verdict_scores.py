@@ -8,10 +8,9 @@ from engine.binning import N_BINS, TERTILE_QUANTILES
 from engine.features import FEATURES, available_features, feature
 from engine.gaps import permutation_test, trend_test
 from engine.gaps.gap import MIN_SUPPORT
+from engine.gaps.presets import HEADLINES
 from engine.pvalues import adjust_tested
 from engine.types import RunData
-
-TESTS = ("paper", "audited")
 
 
 def judge_scores(
@@ -47,6 +46,6 @@ def judge_scores(
         )
     table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "audited_p"])
     table = table.astype(dict.fromkeys(("max_gap", "paper_p", "audited_p"), "float64"))
-    for test in TESTS:
+    for test in HEADLINES:
         table[f"{test}_p_holm"] = adjust_tested(table[f"{test}_p"].to_numpy(), "holm")
     return table

@@ -10,13 +10,12 @@ import pandas as pd
 
 from engine import validation
 from engine.controls import cries_wolf
-from engine.gaps.presets import AUDITED, PAPER
+from engine.gaps.presets import HEADLINES
 from engine.sweep import multiplicity, stability
 from engine.sweep.chance import tested
 from engine.verdict import Verdict, format_p
 from engine.wording import LOW_TO_HIGH, capital, counted
 
-_NAMES = {preset.name: preset.label for preset in (PAPER, AUDITED)}
 _UNCHECKED = "How often the tests reject where only confidence matters was not checked here."
 CacheOutcome = Literal["untestable", "no_evidence", "one_test", "disagreement", "evidence"]
 StabilityOutcome = Literal["untestable", "one_seed", "not_repeated", "repeated", "contradictory"]
@@ -54,7 +53,7 @@ def _rejections(counts: Counts) -> str:
             if counts[test]["n_tested"]
             else f"{name} can be run on none"
         )
-        for test, name in _NAMES.items()
+        for test, name in HEADLINES.items()
     }
     expected = [f"{row['expected_by_chance']:.1f}" for row in counts.values() if row["n_tested"]]
     chance = " and ".join(dict.fromkeys(expected))
@@ -73,8 +72,8 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
     if missing:
         return (
             "one_test",
-            f". {capital(_NAMES[surviving[0]])} sees a difference beyond confidence in some runs; "
-            f"{_NAMES[missing[0]]} could not be run to bear it out. {_UNCHECKED}",
+            f". {capital(HEADLINES[surviving[0]])} sees a difference beyond confidence in some runs; "
+            f"{HEADLINES[missing[0]]} could not be run to bear it out. {_UNCHECKED}",
         )
     if surviving == ["paper"]:
         return (
@@ -182,14 +181,16 @@ def could_have_seen(verdicts: Sequence[Verdict]) -> str:
     for test in ("audited", "paper"):
         sound = [v.detectable[test] for v in checked if v.detectable is not None and not _is_wolf(v, test)]
         if not sound:
-            clauses.append(f"{_NAMES[test]} also rejects where only confidence matters, so nothing can be said of it")
+            clauses.append(
+                f"{HEADLINES[test]} also rejects where only confidence matters, so nothing can be said of it"
+            )
             continue
         found = [gap for gap in sound if gap is not None]
-        clause = f"{_NAMES[test]} would have found none of the gaps tried"
+        clause = f"{HEADLINES[test]} would have found none of the gaps tried"
         asides = []
         if found:
             low, high = f"{min(found):.2f}", f"{max(found):.2f}"
-            clause = f"{_NAMES[test]} would have found a gap of {low}" + (f" to {high}" if low != high else "")
+            clause = f"{HEADLINES[test]} would have found a gap of {low}" + (f" to {high}" if low != high else "")
             asides += [f"in {len(sound) - len(found)} of them none of those tried"] if len(found) < len(sound) else []
         if len(sound) < len(checked):
             asides.append(f"in {len(checked) - len(sound)} of them it also rejects where only confidence matters")
@@ -209,11 +210,11 @@ def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
     if len(corrected) == 2:
         what = "Both tests reject after Holm's correction"
     elif corrected:
-        what = f"Only {_NAMES[corrected[0]]} rejects after Holm's correction"
+        what = f"Only {HEADLINES[corrected[0]]} rejects after Holm's correction"
     elif len(nominal) == 2:
         what = "Both tests reject, but not after Holm's correction"
     elif nominal:
-        what = f"Only {_NAMES[nominal[0]]} rejects, and not after Holm's correction"
+        what = f"Only {HEADLINES[nominal[0]]} rejects, and not after Holm's correction"
     else:
         what = "Neither test rejects"
     effect = f", accuracy {row['audited_effect']:+.3f} {LOW_TO_HIGH}" if "audited" in nominal else ""

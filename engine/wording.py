@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 LOW_TO_HIGH = "from the low to the high third of samples of like confidence"
 """What an audited effect is a change of accuracy over."""
+OTHER_SEEDS = "whether it is stable is a question for other seeds"
+"""What one run, or one look at many, leaves open."""
 
 
 def counted(n: int, noun: str) -> str:

@@ -14,7 +14,8 @@ from engine.features import FEATURES, CustomFeature
 from engine.splitting import SPLIT_SEED
 from engine.types import Progress, RunData
 
-CONTROLS = {"delta_vs_confidence": "confidence", "delta_vs_pred_entropy": "pred_entropy"}
+GAINS_OVER = {"delta_vs_confidence": "confidence", "delta_vs_pred_entropy": "pred_entropy"}
+"""Columns of gains, and the feature that each is a gain over."""
 
 
 def feature_ablation(
@@ -32,7 +33,7 @@ def feature_ablation(
     left out.
     """
     report = progress or silent
-    wanted = [*CONTROLS.values(), *(name for name in features if name not in CONTROLS.values())]
+    wanted = [*GAINS_OVER.values(), *(name for name in features if name not in GAINS_OVER.values())]
     scores = {}
     for position, name in enumerate(wanted):
         report(position / len(wanted), f"feature {feature_name(name)}")
@@ -50,9 +51,9 @@ def feature_ablation(
             name,
             metric,
             scores[name][metric],
-            *(scores[control][metric] - scores[name][metric] for control in CONTROLS.values()),
+            *(scores[control][metric] - scores[name][metric] for control in GAINS_OVER.values()),
         )
         for name in asked
         for metric in HEADLINE
     ]
-    return pd.DataFrame(rows, columns=["run_id", "feature", "metric", "value", *CONTROLS])
+    return pd.DataFrame(rows, columns=["run_id", "feature", "metric", "value", *GAINS_OVER])

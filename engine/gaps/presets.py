@@ -58,6 +58,8 @@ class Preset:
 
 PAPER = Preset("paper", "the paper's test", "max_gap", "equal_width", N_BINS)
 AUDITED = Preset("audited", "the audited test", "trend", "equal_mass", None)
+HEADLINES: dict[str, str] = {preset.name: preset.label for preset in (PAPER, AUDITED)}
+"""How the two tests that verdicts rest on are called, by their names."""
 TESTS: dict[str, Preset] = {
     preset.name: preset
     for preset in (

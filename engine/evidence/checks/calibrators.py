@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from engine.benchmark.ablation import CONTROLS
+from engine.benchmark.ablation import GAINS_OVER
+from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.halves import TERTILE_FEATURE
+from engine.benchmark.matched import FAMILY
+from engine.benchmark.methods import ROUTING
 from engine.evidence.findings import ALPHA, Finding, decide, fewest_runs, too_few
 from engine.evidence.sources import Evidence
 from engine.evidence.tables.studies import MODES
@@ -21,12 +24,11 @@ ROUTING_FEATURES = ("r_agg", "r_std", "last", "r_agg_x_conf")
 def beats_controls(metric: str) -> Callable[[Evidence], Finding]:
     def check(evidence: Evidence) -> Finding:
         scores = evidence["scores"]
-        methods = ["nw_conf", "nw_conf_entropy", "nw_conf_routing"]
         wide = scores[scores["metric"] == metric].pivot_table(index="run_id", columns="method", values="value")
-        wide = wide.reindex(columns=methods).dropna()
+        wide = wide.reindex(columns=list(FAMILY)).dropna()
         if len(wide) < fewest_runs():
             return too_few(len(wide), "run", "with all three kernel calibrators")
-        tests = [sign_test((wide[control] - wide["nw_conf_routing"]).to_numpy()) for control in methods[:2]]
+        tests = [sign_test((wide[control] - wide[ROUTING]).to_numpy()) for control in CONTROLS]
         texts = [
             f"lower than {control} in {test.n_better} of {test.n_runs} runs (mean change {-test.mean:+.4f})"
             for control, test in zip(("confidence only", "confidence + entropy"), tests, strict=True)
@@ -83,6 +85,6 @@ def no_feature(evidence: Evidence) -> Finding:
     for name in ROUTING_FEATURES:
         rows = ece[ece["feature"] == name]
         # It must beat both controls, so the weaker of the two comparisons counts.
-        against = [sign_test(rows[column].to_numpy(float)) for column in CONTROLS]
+        against = [sign_test(rows[column].to_numpy(float)) for column in GAINS_OVER]
         tests[FEATURES[name].label] = max(against, key=lambda test: test.p)
     return _best_of(tests, "routing features lower the ECE below both controls")

@@ -43,7 +43,7 @@ def means(values: pd.Series[Any]) -> tuple[float, float, int]:
     return (float(known.mean()) if n else np.nan), (float(known.std(ddof=0)) if n > 1 else np.nan), n
 
 
-def listed(rows: pd.DataFrame, name: str, columns: Mapping[str, str], reason: str) -> pd.DataFrame:
+def by_run(rows: pd.DataFrame, name: str, columns: Mapping[str, str], reason: str) -> pd.DataFrame:
     """One row of a frame, a run, is one row of the table."""
     return tidy(
         (

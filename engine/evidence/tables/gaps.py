@@ -6,7 +6,7 @@ import pandas as pd
 
 from engine import published
 from engine.evidence.sources import Evidence, with_cells
-from engine.evidence.tables.frames import Cells, listed, means, tidy
+from engine.evidence.tables.frames import Cells, by_run, means, tidy
 
 _GAP = {
     "Max gap": "max_gap", "Max gap CI low": "max_gap_low", "Max gap CI high": "max_gap_high", "Wt. gap": "weighted_gap",
@@ -30,7 +30,7 @@ def gap_table(table: str, evidence: Evidence) -> pd.DataFrame:
     if table != "per_seed_diagnostics":
         rows, name = rows.sort_values("seed", kind="stable").drop_duplicates("cell").sort_values("cell"), "cell"
     columns = dict.fromkeys(published.load(table)["column"])
-    return listed(rows, name, {column: _GAP[column] for column in columns}, _NO_GAP)
+    return by_run(rows, name, {column: _GAP[column] for column in columns}, _NO_GAP)
 
 
 def sweep_table(evidence: Evidence) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from engine.evidence.sources import Evidence, with_cells
-from engine.evidence.tables.frames import Cells, listed, tidy
+from engine.evidence.tables.frames import Cells, by_run, tidy
 from engine.probes import ProbeSweep
 from engine.probes.sweep import INPUTS
 
@@ -31,7 +31,7 @@ def naive_probe(evidence: Evidence) -> pd.DataFrame:
     wide = sweep.probes[sweep.probes["n_layers"] > 0].pivot_table(index="run_id", columns="probe", values="r2_mean")
     columns = {"Conf-only (linear) R²": "conf_lin", "Full (linear) R²": "full_lin", "Full (MLP) R²": "full_mlp"}
     rows = with_cells(wide.reset_index(), evidence) if len(wide) else pd.DataFrame()
-    return listed(rows, "run", columns, _NO_PROBE)
+    return by_run(rows, "run", columns, _NO_PROBE)
 
 
 def vanilla(evidence: Evidence) -> pd.DataFrame:
@@ -41,4 +41,4 @@ def vanilla(evidence: Evidence) -> pd.DataFrame:
     rows = rows.assign(uplift=rows["full_mlp"] - rows["conf_lin"])
     columns = {"Acc@1": "accuracy", "ECE": "raw_ece", "Conf-only R²": "conf_lin", "MLP R²": "full_mlp"}
     reason = "no run of this cache is a plain backbone with the norms of its blocks as extra columns"
-    return listed(rows, "run", columns | {"Uplift": "uplift"}, reason)
+    return by_run(rows, "run", columns | {"Uplift": "uplift"}, reason)
