@@ -102,7 +102,7 @@ def test_one_layer_is_taken_as_it_is_and_no_layer_is_asked_for(cache_of_kinds: P
     app.button_group(key="layers6").set_value([]).run()
     assert not app.exception
     assert "at least one layer" in shown(app)
-    assert len(table(app)) == 7
+    assert len(table(app)) == len(FEATURES)
 
 
 def test_a_run_without_logits_shows_all_but_the_calibrator(cache_of_kinds: Path, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
     assert "no routing profile" in verdict(app)
     assert figures(app) == []
     found = table(app)
-    assert len(found) == 7
+    assert len(found) == len(FEATURES)
     assert np.isfinite(found.loc["predictive entropy", ["p, audited", "ECE", "NLL"]].to_numpy(dtype=float)).all()
     assert found.loc["mean routing entropy"].isna().all()
 
