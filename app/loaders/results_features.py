@@ -112,7 +112,8 @@ def _row(run: RunData, name: str, samples: Selection) -> dict[str, object]:
         return {"max_gap": None, "paper": None, "audited": None}
     paper = _paper_test(run, name, samples)
     audited = trend_test(run.confidence, run.correct, feature(run, name))
-    return {"max_gap": paper.observed, "paper": paper.p_value, "audited": audited.p_value}
+    p_audited = audited.p_value if audited.matched else None
+    return {"max_gap": paper.observed, "paper": paper.p_value, "audited": p_audited}
 
 
 def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:

@@ -56,7 +56,7 @@ def two_sided(z: float | FloatArray) -> FloatArray:
 
 def matching_notes(n_bins: int) -> tuple[str, ...]:
     """What has to be said of a test over this many bins: nothing, or that they do not match confidence."""
-    return () if matches_confidence(n_bins) else (f"too few samples to match confidence ({counted(n_bins, 'bin')})",)
+    return () if matches_confidence(n_bins) else (f"confidence is not matched by {counted(n_bins, 'bin')}",)
 
 
 def untestable(test: str, method: PValueMethod, n_strata: int, matching: Matching) -> StratifiedResult:

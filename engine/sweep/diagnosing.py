@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from engine import metrics, validation
+from engine.binning import N_BINS
 from engine.contingency import tabulate
 from engine.errors import MissingData
 from engine.features import FEATURES, CustomFeature, feature
@@ -35,7 +36,7 @@ def _diagnose_run(
     run: RunData, rho: np.ndarray[Any, Any], *, n_resamples: int, seed: int, min_support: int
 ) -> dict[str, Any]:
     """The diagnostic numbers of one run, all samples, no fitting."""
-    contingency = tabulate(run.confidence, run.correct, rho, n_bins=PAPER.bins_for(0), matching=PAPER.matching)
+    contingency = tabulate(run.confidence, run.correct, rho, n_bins=N_BINS, matching=PAPER.matching)
     paper = permutation_test_of_counts(contingency, min_support=min_support)
     bootstrap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=min_support)
     audited = trend_test(run.confidence, run.correct, rho)

@@ -224,11 +224,11 @@ def diagnose_confidence_only(folder: Path, n: int) -> pd.DataFrame:
 def test_runs_too_small_to_match_confidence_are_not_tested_by_the_audited_test(tmp_path: Path, capsys):
     rows = diagnose_confidence_only(tmp_path, 90)
     assert rows[["audited_p", "audited_z", "audited_effect"]].isna().all(axis=None)
-    assert rows["note"].str.contains("too few samples to match confidence (9 bins)", regex=False).all()
+    assert rows["note"].str.contains("confidence is not matched by 9 bins", regex=False).all()
     assert judge_cache(rows).counts.loc["audited", "n_tested"] == 0
     assert judge_stability(rows).outcome == "untestable"
     assert main(["audit", str(tmp_path / "cache.duckdb")]) == 0
-    assert "too few samples to match confidence (9 bins))" in capsys.readouterr().out
+    assert "confidence is not matched by 9 bins)" in capsys.readouterr().out
 
 
 def test_small_confidence_only_runs_do_not_repeat(tmp_path: Path):

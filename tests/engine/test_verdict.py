@@ -166,7 +166,7 @@ def test_too_few_samples_to_match_confidence_is_not_evidence():
     verdict = quick(confidence, correct, confidence + 0.02 * rng.normal(size=40), controls=False)
     assert verdict.audited.p_value < 0.05
     assert verdict.outcome == "unreliable"
-    assert "(too few samples to match confidence (4 bins); accuracy rises" in verdict.sentence
+    assert "(confidence is not matched by 4 bins; accuracy rises" in verdict.sentence
     assert "the audited test's rejection counts for nothing" in verdict.sentence
 
 

@@ -251,10 +251,10 @@ def test_a_gap_that_cannot_vary_is_not_tested():
 def test_bins_that_do_not_match_confidence_are_noted():
     data = dataset(0, n=90)
     for test in (cmh_test, trend_test):
-        assert test(*data).notes == ("too few samples to match confidence (9 bins)",)
+        assert test(*data).notes == ("confidence is not matched by 9 bins",)
         assert not test(*data).matched
         assert test(*dataset(0, n=100)).matched
-    assert "too few samples to match confidence (1 bin)" in weighted_gap_test(*data, n_bins=1).notes
+    assert "confidence is not matched by 1 bin" in weighted_gap_test(*data, n_bins=1).notes
     with pytest.raises(InvalidInput, match="seed"):
         trend_test(*data, method="permutation", seed=-1)
     for test in (cmh_test, weighted_gap_test):
