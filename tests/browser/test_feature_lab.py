@@ -35,7 +35,7 @@ def test_the_page_as_a_file_holds_what_is_shown_and_not_a_scalar_that_was_given_
         download.value.save_as(tmp_path / "page.html")
         return (tmp_path / "page.html").read_text(encoding="utf-8")
 
-    expect(page.get_by_text("yours: routing entropy of layer 2").or_(page.get_by_text(", and yours"))).to_be_visible()
+    expect(page.get_by_text("The seven features of the paper, and yours")).to_be_visible(timeout=60_000)
     idle(page)
     parts = ("by tertile of the scalar", "routing entropy of layer 2 differ", "minus its controls", ", and yours")
     before = saved()

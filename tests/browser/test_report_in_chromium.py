@@ -136,7 +136,7 @@ def test_on_paper_figures_are_light_and_fit(read, reports):
 
 def test_the_dashboard_hands_over_the_report_of_a_run(visit, read, tmp_path: Path):
     page = visit("gap?variant=Full-AR")
-    page.get_by_role("button", name="Report on this run").click()
+    page.get_by_role("button", name="Report on this run").click(timeout=90_000)
     ready = page.get_by_role("button", name="Save the report")
     ready.wait_for(timeout=120_000)
     with page.expect_download(timeout=120_000) as download:
