@@ -96,6 +96,7 @@ def cifar_folder(root):
         b"", b"nonsense", archive_batch(pixels(2), [0, 1])[:-40], pickle.dumps([1, 2]), pickle.dumps({b"data": 3}),
         archive_batch(pixels(2), ["a", "b"]), archive_batch(pixels(2, side=31), [0, 1]),
     ],
+    ids=["empty", "other", "cut", "list", "number", "words", "small"],
 )  # fmt: skip
 def test_a_damaged_cifar_batch_is_named(tmp_path, content):
     (cifar_folder(tmp_path) / "data_batch_3").write_bytes(content)
@@ -165,7 +166,9 @@ def test_idx_shorter_than_its_header_is_refused(tmp_path):
         readers.read_idx(file)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"\x00\x00\x08\x01" + b"x" * 999)[:-20]])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"\x00\x00\x08\x01" + b"x" * 999)[:-20]], ids=["other", "cut"]
+)
 def test_a_damaged_idx_file_is_named(tmp_path, content):
     (tmp_path / "labels.gz").write_bytes(content)
     with pytest.raises(CacheError, match=r"labels.gz: cannot be read"):
