@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_SHOWN_CHARACTERS = 200
+_SHOWN_CHARACTERS = 500
+"""Of another's message: the system names a long path first and the reason after it."""
 
 
 class RouteCalError(Exception):
