@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.columns import TRUST, TRUST_FORMATS
 from app.components.fragment import fragment
 from app.components.long_work import long_work
 from app.components.page import open_page
@@ -57,15 +58,7 @@ def draw(found: controls.Controls) -> None:
     page.heading("Does it cry wolf where only confidence matters?")
     page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
     page.heading("Which verdicts on this run can be trusted")
-    page.table(
-        found.trust,
-        "trust",
-        names={
-            "label": "Test", "p": "p on this run", "false_alarm": "False alarms",
-            "detectable": "Gap found 4 times in 5", "reading": "Reading",
-        },
-        formats={"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"},
-    )  # fmt: skip
+    page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
 
 
 with made_up:
