@@ -24,7 +24,7 @@ from engine.store import open_cache, publish
 from engine.store.atomic import HOST, log_of, remove_leftovers
 from engine.store.sql import ask
 from tests.faults.mounting import in_mounts_of, in_private_mounts
-from tests.faults.scene import Audience, Scene, log_lines
+from tests.faults.scene import Audience, Scene, log_lines, progress
 from tests.viewers import ROOT, Seen, Served, Viewer, serve
 
 pytestmark = pytest.mark.xdist_group("faults")
@@ -338,11 +338,6 @@ def test_ten_viewers_while_the_clock_of_the_machine_jumps(scene: Scene, tmp_path
     with serve(scene.cache, tmp_path / "log", **environment) as served:
         asyncio.run(watch(served))
     assert not [line for line in log_lines(served) if line["level"] == "error"]
-
-
-def progress(seen: Seen) -> int:
-    """How far the job is that a page waits for, in percent."""
-    return max((element.progress.value for element in seen.of("progress")), default=0)
 
 
 async def goes_on(viewer: Viewer, seen: Seen) -> None:
