@@ -13,7 +13,7 @@ from app.loaders.own import OWN, own, read_upload
 from app.local_files import local_files
 from app.wording import plain
 from engine.errors import RouteCalError
-from engine.importing import ColumnMapping, Identity, build_record, guess_mapping
+from engine.importing import ColumnMapping, RunIdentity, build_record, guess_mapping
 from engine.importing.checking import Problem, find_problems
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
 from engine.importing.grouping import column_groups, with_extra
@@ -163,7 +163,7 @@ def _listed(problems: tuple[Problem, ...]) -> pd.DataFrame:
 
 def _record(table: Table, mapping: ColumnMapping) -> RunRecord:
     stem = Path(table.name).stem
-    identity = Identity("your-data", suite="yours", backbone="your model", dataset=stem, variant="uploaded")
+    identity = RunIdentity("your-data", suite="yours", backbone="your model", dataset=stem, variant="uploaded")
     return build_record(
         table.columns, mapping, identity, {"source": f"import of {table.name}", "data_fingerprint": table.fingerprint}
     )

@@ -15,7 +15,7 @@ from cache_builder.commands.taken import refuse_taken
 from cache_builder.provenance import code_version
 from engine.importing import (
     ColumnMapping,
-    Identity,
+    RunIdentity,
     Table,
     build_record,
     choose_columns,
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", type=Path, help="a .parquet, .csv or .npz file, one row per sample")
     parser.add_argument("--run-id", required=True, help="name of the run: letters, digits, dots, dashes, underscores")
-    defaults = Identity("run")
+    defaults = RunIdentity("run")
     for name in ("suite", "backbone", "dataset", "variant"):
         parser.add_argument(f"--{name}", default=getattr(defaults, name), help="(default: %(default)s)")
     parser.add_argument("--seed", type=int)
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_taken(arguments.out, arguments.run_id)
     table = read_table(arguments.file)
     mapping = chosen_mapping(table, arguments)
-    identity = Identity(
+    identity = RunIdentity(
         arguments.run_id, arguments.suite, arguments.backbone, arguments.dataset, arguments.variant, arguments.seed
     )
     record = build_record(table.columns, mapping, identity, _provenance(table, time.perf_counter() - start))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.importing.building import Identity, RunIdentity, build_record
+from engine.importing.building import RunIdentity, build_record
 from engine.importing.limits import Limits
 from engine.importing.mapping import ColumnMapping, choose_columns, guess_mapping
 from engine.importing.table import FORMATS, Table, read_stream, read_table
@@ -10,7 +10,6 @@ from engine.importing.table import FORMATS, Table, read_stream, read_table
 __all__ = [
     "FORMATS",
     "ColumnMapping",
-    "Identity",
     "Limits",
     "RunIdentity",
     "Table",

@@ -35,10 +35,6 @@ class RunIdentity:
     seed: int | None = None
 
 
-Identity = RunIdentity
-"""The earlier name."""
-
-
 def build_record(
     columns: Columns, mapping: ColumnMapping, identity: RunIdentity, provenance: Mapping[str, Any] | None = None
 ) -> RunRecord:

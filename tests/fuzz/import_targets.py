@@ -24,7 +24,7 @@ from cache_builder.__main__ import main
 from cache_builder.provenance import code_version
 from engine.errors import RouteCalError
 from engine.importing import build_record, choose_columns, guess_mapping, read_stream, read_table
-from engine.importing.building import Identity
+from engine.importing.building import RunIdentity
 from engine.importing.checking import find_problems
 from engine.importing.grouping import column_groups, with_extra
 from engine.importing.isolated import read_isolated
@@ -300,7 +300,7 @@ def uploaded(upload: Upload) -> None:
             mapping = with_extra(table.columns, guess_mapping(table.columns))
             first_rows(table), understood(table, mapping), column_groups(table.columns)
             problems = find_problems(table.columns, mapping)
-            record = build_record(table.columns, mapping, Identity("run"))
+            record = build_record(table.columns, mapping, RunIdentity("run"))
             assert not problems, f"accepted with problems: {problems}"
             assert record.n_samples == len(record.correct)
     except RouteCalError as error:
