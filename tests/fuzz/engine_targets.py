@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.fuzz.catalogue import ENTRIES, Entry, as_run
+from tests.fuzz.catalogue import ENTRIES
+from tests.fuzz.catalogue.entry import Entry, as_run
 from tests.fuzz.outcome import sound
 from tests.fuzz.strategies import Call, calls
 from tests.fuzz.target import Target

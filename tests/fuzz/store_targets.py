@@ -29,7 +29,7 @@ from engine.store import (
     write_shard,
 )
 from tests.conftest import made_up_run
-from tests.fuzz.catalogue import UNTESTABLE
+from tests.fuzz.catalogue.entry import UNTESTABLE
 from tests.fuzz.damage import damaged
 from tests.fuzz.outcome import sound
 from tests.fuzz.strategies import (

@@ -36,7 +36,7 @@ def test_every_public_function_is_fuzzed_or_says_why_not():
     names = dict(public())
     neither = sorted(name for name, item in names.items() if id(item) not in fuzzed | exempt)
     both = sorted(name for name, item in names.items() if id(item) in fuzzed & exempt)
-    assert not neither, f"give these an entry in tests/fuzz/catalogue.py, or a reason in exempt.py: {neither}"
+    assert not neither, f"give these an entry in tests/fuzz/catalogue, or a reason in exempt.py: {neither}"
     assert not both, f"these are fuzzed, so they need no reason: {both}"
 
 

@@ -1,0 +1,47 @@
+"""The public functions of the engine, each with what its arguments are meant to be.
+
+`ENTRIES` is what the fuzz calls; `missing` says, per field or column of the result, what NaN means there. A public
+function that is not called says why in `exempt.py`.
+"""
+
+from __future__ import annotations
+
+from engine import published, sweep
+from tests.fuzz.catalogue.descriptions import FEATURES, MECHANISM
+from tests.fuzz.catalogue.entry import Entry
+from tests.fuzz.catalogue.fits import FITTED, KERNEL, PROBE_ENTRIES
+from tests.fuzz.catalogue.gaps_and_controls import CONTROLS, GAPS, METRICS
+from tests.fuzz.catalogue.studies import BENCHMARK
+from tests.fuzz.strategies import FRACTION, TEXT, choice, whole
+
+SWEEP = [
+    Entry("uniform_order_statistics", sweep.uniform_order_statistics, {"n": whole(0, 30)}, {"level": FRACTION}),
+    Entry("ensemble_size", sweep.ensemble_size, {"suite": TEXT}),
+    Entry("chance_range", sweep.chance_range, {"n": whole(0, 30)}, {"alpha": FRACTION, "level": FRACTION}),
+]
+
+WORDS = [
+    Entry(
+        "published.load",
+        published.load,
+        {"table": choice(*published.TABLES, published.STATEMENTS)},
+        missing=dict.fromkeys(("value", "std", "n"), "the paper leaves the cell empty"),
+    ),
+]
+
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        *METRICS,
+        *GAPS,
+        *CONTROLS,
+        *KERNEL,
+        *FITTED,
+        *PROBE_ENTRIES,
+        *FEATURES,
+        *MECHANISM,
+        *BENCHMARK,
+        *SWEEP,
+        *WORDS,
+    )
+}

@@ -1,0 +1,256 @@
+"""Metrics, gaps, their tests and controls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import (
+    contingency,
+    controls,
+    gaps,
+    intervals,
+    metrics,
+    pvalues,
+    reliability,
+    splitting,
+    trust,
+    verdict,
+    verdict_browse,
+)
+from engine.gaps.presets import TESTS
+from tests.fuzz.catalogue.entry import (
+    ACCURACIES,
+    CUT,
+    DRAWS,
+    EMPTY_BIN,
+    P_METHOD,
+    PAIR,
+    PREDICTED,
+    SUPPORT,
+    TRIPLE,
+    UNTESTABLE,
+    Entry,
+    on_counts,
+)
+from tests.fuzz.strategies import (
+    BINS,
+    CONFIDENCE,
+    CORRECT,
+    FLAG,
+    FRACTION,
+    LABELS,
+    MATCHING,
+    P_VALUES,
+    QUANTILES,
+    RHO,
+    SOME_BINS,
+    TEXT,
+    Kind,
+    choice,
+    number,
+    whole,
+)
+
+METRICS = [
+    Entry("ece", metrics.ece, PAIR, {"n_bins": BINS}),
+    Entry("adaptive_ece", metrics.adaptive_ece, PAIR, {"n_bins": BINS}),
+    Entry("mce", metrics.mce, PAIR, {"n_bins": BINS, "min_count": whole(1, 6)}),
+    Entry("smooth_ece", metrics.smooth_ece, PAIR),
+    Entry("classwise_ece", metrics.classwise_ece, PREDICTED, {"n_bins": BINS}),
+    Entry("nll", metrics.nll, PREDICTED),
+    Entry("brier", metrics.brier, PREDICTED),
+    Entry("worst_tertile_ece", metrics.worst_tertile_ece, TRIPLE, {"n_bins": BINS, "quantiles": QUANTILES}),
+    Entry(
+        "reliability_table", metrics.reliability_table, PAIR, {"n_bins": BINS, "matching": MATCHING}, missing=ACCURACIES
+    ),
+    Entry("tertiles", metrics.tertiles, {"rho": RHO}, {"quantiles": QUANTILES}),
+    Entry("expected_ece", reliability.expected_ece, {"confidence": CONFIDENCE}, {"n_bins": BINS}),
+    Entry(
+        "calibration_summary",
+        lambda *a, **k: _told(reliability.calibration_summary(*a, **k)),
+        PAIR,
+        {"n_bins": BINS},
+        covers=(reliability.calibration_summary, verdict_browse.reliability_sentence),
+    ),
+    Entry("class_table", reliability.class_table, {**PAIR, "predictions": LABELS}, {"n_bins": BINS}),
+    Entry(
+        "wilson_interval",
+        intervals.wilson_interval,
+        {"successes": CORRECT, "trials": Kind(lambda s: CORRECT.valid(s).map(lambda a: a * 3 + 1), dressed=True)},
+        {"level": FRACTION},
+        missing={"result": "no trials"},
+    ),
+]
+
+
+def _told(summary: reliability.CalibrationSummary) -> object:
+    return summary, verdict_browse.reliability_sentence(summary)
+
+
+GAPS = [
+    Entry("tabulate", contingency.tabulate, TRIPLE, CUT),
+    Entry(
+        "matched_gap",
+        gaps.matched_gap,
+        TRIPLE,
+        {**CUT, **SUPPORT},
+        missing=ACCURACIES | {f"accuracy_{name}": EMPTY_BIN for name in ("low", "mid", "high")},
+    ),
+    Entry(
+        "permutation_test",
+        gaps.permutation_test,
+        TRIPLE,
+        {
+            **CUT,
+            **SUPPORT,
+            **DRAWS,
+            "statistic": choice("max_gap", "weighted_gap"),
+            "method": choice("exact", "hypergeometric", "shuffle"),
+            "n_permutations": whole(1, 30),
+        },
+        missing=ACCURACIES,
+    ),
+    Entry(
+        "bootstrap_gap",
+        gaps.bootstrap_gap,
+        TRIPLE,
+        {**CUT, **SUPPORT, **DRAWS, "n_resamples": whole(1, 30), "level": FRACTION},
+        missing=ACCURACIES,
+    ),
+    Entry(
+        "cmh_test",
+        gaps.cmh_test,
+        TRIPLE,
+        {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "quantiles": QUANTILES},
+    ),
+    Entry(
+        "trend_test",
+        gaps.trend_test,
+        TRIPLE,
+        {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "n_permutations": whole(1, 30), **DRAWS},
+    ),
+    Entry(
+        "weighted_gap_test",
+        gaps.weighted_gap_test,
+        TRIPLE,
+        {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "quantiles": QUANTILES, **SUPPORT},
+    ),
+    Entry(
+        "match_diagnostic",
+        gaps.match_diagnostic,
+        {"confidence": CONFIDENCE, "rho": RHO},
+        {"n_bins": SOME_BINS, "matching": MATCHING},
+    ),
+    Entry(
+        "gap_of_counts",
+        on_counts(gaps.gap_of_counts),
+        TRIPLE,
+        {"n_bins": BINS, **SUPPORT},
+        missing=ACCURACIES,
+        covers=(gaps.gap_of_counts,),
+    ),
+    Entry(
+        "permutation_test_of_counts",
+        on_counts(gaps.permutation_test_of_counts),
+        TRIPLE,
+        {"n_bins": BINS, **SUPPORT, **DRAWS, "n_permutations": whole(1, 30)},
+        missing=ACCURACIES,
+        covers=(gaps.permutation_test_of_counts,),
+    ),
+    Entry(
+        "bootstrap_gap_of_counts",
+        on_counts(gaps.bootstrap_gap_of_counts),
+        TRIPLE,
+        {"n_bins": BINS, **SUPPORT, **DRAWS, "n_resamples": whole(1, 30), "level": FRACTION},
+        missing=ACCURACIES,
+        covers=(gaps.bootstrap_gap_of_counts,),
+    ),
+    Entry(
+        "cmh_test_of_counts",
+        on_counts(gaps.cmh_test_of_counts),
+        TRIPLE,
+        {"n_bins": BINS, "method": P_METHOD},
+        covers=(gaps.cmh_test_of_counts,),
+    ),
+    Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
+    Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),
+    Entry(
+        "adjust_tested",
+        pvalues.adjust_tested,
+        {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)},
+        missing={"result": "a test that could not be run"},
+    ),
+    Entry("split", splitting.split, {"n": whole(2, 50)}, DRAWS),
+]
+
+
+def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "audited_cmh"), **settings: Any) -> object:
+    shared = {name: value for name, value in settings.items() if name in ("min_support", "quantiles")}
+    alarms = controls.false_alarm_rate(confidence, correct, rho, tests=tests, **settings)
+    power = controls.power_curve(confidence, correct, rho, tests=tests, deltas=(0.0, 0.2), **settings)
+    return trust.trust_table(confidence, correct, rho, alarms, power, **shared)
+
+
+WORLDS = {
+    "tests": Kind(lambda _: choice(*TESTS).valid(_).map(lambda name: (name,)), choice().wrong),
+    "alpha": FRACTION,
+    "n_bins": BINS,
+    "fit": choice("logistic", "isotonic"),
+    "quantiles": QUANTILES,
+    **SUPPORT,
+    **DRAWS,
+    "n_replicates": whole(1, 5),
+}
+FEW_WORLDS = {"n_replicates": 3}
+DELTA = number(0.0, 0.1, 1.0, 5e-324)
+
+CONTROLS = [
+    Entry(
+        "planted_outcome",
+        controls.planted_outcome,
+        {**TRIPLE, "delta": DELTA},
+        {"fit": choice("logistic", "isotonic"), "quantiles": QUANTILES, **DRAWS},
+    ),
+    Entry(
+        "false_alarm_rate",
+        controls.false_alarm_rate,
+        TRIPLE,
+        WORLDS,
+        FEW_WORLDS,
+        missing=dict.fromkeys(("p_values", *TESTS), UNTESTABLE),
+    ),
+    Entry(
+        "power_curve",
+        controls.power_curve,
+        TRIPLE,
+        {**WORLDS, "deltas": CONFIDENCE},
+        FEW_WORLDS | {"deltas": (0.0, 0.2)},
+    ),
+    Entry(
+        "trust_table",
+        _trusted,
+        TRIPLE,
+        WORLDS,
+        FEW_WORLDS,
+        missing={"p": UNTESTABLE, "detectable": "no delta reaches the power"},
+        covers=(trust.trust_table, trust.reading),
+    ),
+    Entry(
+        "judge",
+        verdict.judge,
+        TRIPLE,
+        {
+            "feature": TEXT,
+            "controls": FLAG,
+            "n_bins": BINS,
+            "alpha": FRACTION,
+            "n_resamples": whole(1, 20),
+            "n_replicates": whole(1, 3),
+            "quantiles": QUANTILES,
+            **SUPPORT,
+            **DRAWS,
+        },
+        {"n_resamples": 20, "n_replicates": 2},
+        missing=ACCURACIES,
+    ),
+]
