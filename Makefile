@@ -22,7 +22,7 @@ types: $(VENV)/dev.stamp
 	$(VENV)/bin/mypy
 
 unit: $(VENV)/dev.stamp chromium
-	$(PY) -m pytest -n 2 --dist loadgroup
+	$(PY) -m pytest -n 2 --dist loadgroup --durations 12
 
 # Random examples for MINUTES, of all targets or of those called ONLY; failing ones are kept under .hypothesis.
 MINUTES ?= 10

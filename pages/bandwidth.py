@@ -16,14 +16,17 @@ if prepared.smoother is None:
     page.finish()
     st.stop()
 
-top = st.container()
-seeds, complete = parts.all_curves(page)
+# Parts that grow when their work is done stand in containers: a control that moves is no longer in the address.
+top, bars, moving = st.container(), st.container(), st.container()
+with bars:
+    seeds, complete = parts.all_curves(page)
 curves = seeds[0] if seeds else None
 verdict = judge_bandwidth(seeds, feature=view.feature_label) if seeds and complete else None
 with top:
     page.verdict(results.waiting(prepared) if verdict is None else verdict.sentence, controls=False)
 
-parts.live(page, prepared, curves)
+with moving:
+    parts.live(page, prepared, curves)
 if prepared.smoother.feature is not None:
     page.heading("One setting, exactly")
     if prepared.smoother.scott["feature"] == 0:

@@ -37,7 +37,9 @@ head = st.container()
 scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="over", bind="query-params")
 pooled = scope == "seeds"
 run_ids = results.seeds_of_cell(view) if pooled else [view.selection.run_id]
-found = studies.benchmarks(page, run_ids)
+# Parts that grow or go stand in containers: a control below that moves would no longer be in the address.
+with st.container():
+    found = studies.benchmarks(page, run_ids)
 if found is None:
     with head:
         page.verdict("The calibrators are not fitted yet.", controls=False)
@@ -48,10 +50,11 @@ board, verdict = results.judged(view, found, pooled=pooled)
 own = next(result for result in found if result.run_id == view.selection.run_id)
 with head:
     page.verdict(verdict.sentence, controls=False)
-if pooled:
-    page.caption(f"Pooled: {', '.join(results.seed_names(view, run_ids))}; every run is split in the same way.")
-for method, reason in own.skipped.items():
-    page.text(f"{CALIBRATORS[method].label} is left out: {reason}.")
+with st.container():
+    if pooled:
+        page.caption(f"Pooled: {', '.join(results.seed_names(view, run_ids))}; every run is split in the same way.")
+    for method, reason in own.skipped.items():
+        page.text(f"{CALIBRATORS[method].label} is left out: {reason}.")
 
 whole = [metric for metric in MAIN if not board.metric(metric).empty]
 panels(page, tuple(whole), lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
@@ -62,11 +65,12 @@ page.caption(
 )
 tables.scores_table(page, board)
 
-if not verdict.contrasts.empty:
-    page.heading("Does routing add to the same kernel without it?")
-    panels(page, CONTRASTED, lambda metric: plots.contrast_panel(verdict.contrasts, metric, page.theme), "contrast")
-    page.caption("AR-CondCal minus control: left of the dashed line AR-CondCal is better. Intervals hold together.")
-    tables.contrasts_table(page, verdict.contrasts)
+with st.container():
+    if not verdict.contrasts.empty:
+        page.heading("Does routing add to the same kernel without it?")
+        panels(page, CONTRASTED, lambda metric: plots.contrast_panel(verdict.contrasts, metric, page.theme), "contrast")
+        page.caption("AR-CondCal minus control: left of the dashed line AR-CondCal is better. Intervals hold together.")
+        tables.contrasts_table(page, verdict.contrasts)
 
 page.heading("What changes against no calibration, sample by sample")
 panels(page, tables.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
@@ -76,7 +80,8 @@ page.heading("Reliability before and after" + (", on the chosen run" if pooled e
 studies.before_and_after(page, own)
 
 page.heading("How many samples does a calibrator need?")
-studies.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
+with st.container():
+    studies.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
 
 page.heading("Is the ranking the luck of the split?")
 studies.offer_splits(page, run_ids)

@@ -102,7 +102,8 @@ if view.run.n_layers == 0:
 elif view.run.n_samples < 2:
     page.verdict("One sample is too few to search for a routing scalar.")
 else:
-    search()
+    with st.container():  # it grows, and a control below that moves would no longer be in the address
+        search()
     page.heading("A scalar of your own")
     page.caption("One that was picked after looking at many has earned the p-value of a search, not its own.")
     build()

@@ -35,33 +35,34 @@ if counterpart is not None and counterpart.by_cell and len(cells):
     chosen = third.selectbox("Cell of this cache", options, key="cell", bind="query-params")
     cell = counterpart.nearest(cells) if chosen == tables.NEAREST else chosen
 
-own, reason = None, ""
-if counterpart is not None:
-    known = ask(view, known, counterpart.sources, "table", start="probes" not in counterpart.sources)
-if counterpart is None or known.has(counterpart.sources):
-    try:
-        own = paper.build(name, known, cell)
-    except paper.NoCounterpart as none:
-        reason = f"This cache has no counterpart: {none}"
-column = quantity if own is None else tables.own_column(own, quantity)
-if own is not None:
-    page.text(f"{paper.compare(published, own, quantity, column)}.")
-left, right = st.columns(2, gap="large")
-with left:
-    drawn = plots.table_column(tables.printed(published, style), quantity, page.theme, whose="In the paper")
-    page.figure(drawn, "published", alt=f"{quantity} of every row of the published table")
-with right:
-    if own is None:
-        page.text(reason or "The same quantity of this cache appears here once it is computed.")
-    else:
-        drawn = plots.table_column(tables.printed(own, style), column, page.theme, whose="In this cache")
-        page.figure(drawn, "own", alt=f"{column} of every row of the same table made of this cache")
-page.caption(tables.differences(name, known))
-for key, frame, heading in (("published", published, "As published"), ("own", own, "From this cache")):
-    if frame is not None:
-        page.heading(f"{heading}: {cell}" if key == "own" and cell else heading)
-        wide = tables.wide(frame, style)
-        page.table(wide, key, names={column: column for column in wide} | {"row": "Row"})
+with st.container():  # it grows, and a control below that moves would no longer be in the address
+    own, reason = None, ""
+    if counterpart is not None:
+        known = ask(view, known, counterpart.sources, "table", start="probes" not in counterpart.sources)
+    if counterpart is None or known.has(counterpart.sources):
+        try:
+            own = paper.build(name, known, cell)
+        except paper.NoCounterpart as none:
+            reason = f"This cache has no counterpart: {none}"
+    column = quantity if own is None else tables.own_column(own, quantity)
+    if own is not None:
+        page.text(f"{paper.compare(published, own, quantity, column)}.")
+    left, right = st.columns(2, gap="large")
+    with left:
+        drawn = plots.table_column(tables.printed(published, style), quantity, page.theme, whose="In the paper")
+        page.figure(drawn, "published", alt=f"{quantity} of every row of the published table")
+    with right:
+        if own is None:
+            page.text(reason or "The same quantity of this cache appears here once it is computed.")
+        else:
+            drawn = plots.table_column(tables.printed(own, style), column, page.theme, whose="In this cache")
+            page.figure(drawn, "own", alt=f"{column} of every row of the same table made of this cache")
+    page.caption(tables.differences(name, known))
+    for key, frame, heading in (("published", published, "As published"), ("own", own, "From this cache")):
+        if frame is not None:
+            page.heading(f"{heading}: {cell}" if key == "own" and cell else heading)
+            wide = tables.wide(frame, style)
+            page.table(wide, key, names={column: column for column in wide} | {"row": "Row"})
 
 page.heading("Does the paper add up?")
 page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")

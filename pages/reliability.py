@@ -36,10 +36,9 @@ for column, (side, key) in zip(st.columns(len(sides)), sides, strict=True):
             plots.diagram(shown.table, page.theme, title=title, height=560), key, alt=f"Reliability diagram. {title}"
         )
 
-parts.calibrators(page)
-parts.tertiles(page)
-parts.run_grid(page)
-parts.classes(page)
+for part in (parts.calibrators, parts.tertiles, parts.run_grid, parts.classes):
+    with st.container():  # a part that grows must not move the controls of the next out of the address
+        part(page)
 page.heading("The bins")
 page.table(main.table, "bins", names=columns.BINS, formats=columns.decimals(columns.BINS))
 page.how(r"""

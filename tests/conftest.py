@@ -9,12 +9,31 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from engine.store import Layer, RunRecord, publish, write_shard
 
 N_LAYERS, N_CLASSES = 6, 5
 settings.register_profile("no clock", deadline=None)  # a busy machine is no failure
 settings.load_profile("no clock")
+
+TOGETHER = ("tests/browser/", "tests/faults/")
+"""Folders whose tests share servers that are slow to start: each goes to one worker, before all else."""
+
+
+class FoldersTogether(LoadScopeScheduling):
+    """Every test by itself to whichever worker is free, but for those in `TOGETHER`.
+
+    Marks of xdist (`xdist_group`) have no effect here: it writes them into a private field that pytest 9 lacks.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist may be switched off
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FoldersTogether:
+    return FoldersTogether(config, log)
 
 
 def made_up_run(

@@ -6,7 +6,6 @@ their place stands this environment: the same pinned versions, without the packa
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -26,7 +25,7 @@ import yaml
 from app.loaders.jobs import PATIENCE
 from app.registry import PAGES
 from app.serving.gate import PASSWORD, USER_HEADER
-from tests.viewers import ROOT, Served, Viewer, free_port, running
+from tests.viewers import ROOT, Served, Viewer, free_port, run_through, running
 
 Instruction = tuple[str, str]
 
@@ -244,7 +243,7 @@ def test_the_dashboards_commands_work_in_a_clean_directory(tmp_path: Path):
     health = in_clean_place(json.loads(values("dashboard", "HEALTHCHECK")[0].split("CMD ", 1)[1]), port)
     with running(serve, port, tmp_path / "log", folder=image, environment=environment) as served:
         subprocess.run(health, env=environment, check=True, timeout=30)
-        asyncio.run(_open_every_page(served))
+        run_through(_open_every_page(served))
     assert served.process.returncode in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
     assert subprocess.run(health, env=environment, stderr=subprocess.DEVNULL, timeout=30).returncode != 0
     assert {path: path.stat().st_mtime_ns for path in image.rglob("*")} == before, "it wrote into the image"

@@ -16,11 +16,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlencode
 
 import numpy as np
@@ -41,6 +42,7 @@ from engine.verdict_sweep import judge_cache, judge_stability
 ROOT = Path(__file__).resolve().parents[1]
 FEATURE = FEATURES["r_agg"].label
 RUN = "run-s0"
+Result = TypeVar("Result")
 
 
 def write_version(shards: Path, version: int, n_samples: int, n_runs: int = 6) -> None:
@@ -195,6 +197,12 @@ def _digest(element: Element) -> str:
         case _:
             content = shown.arrow_data.data
     return f"{kind} {hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def run_through(work: Coroutine[Any, Any, Result]) -> Result:
+    """`asyncio.run` on a thread of its own: the main one may hold the loop of a browser that other tests use."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 class Viewer:

@@ -45,9 +45,10 @@ def choose_file() -> Table | None:
         with st.container(horizontal=True):
             st.download_button("Template (CSV)", TEMPLATE, TEMPLATE_NAME, "text/csv", on_click="ignore")
             st.download_button("Example (CSV)", example_csv, EXAMPLE_NAME, "text/csv", on_click="ignore")
+            taken = sent is not None or pointed != NONE
             st.button(
-                "Try the example", on_click=lambda: st.session_state.update({_EXAMPLE: True}),
-                disabled=sent is not None or pointed != NONE,
+                "Try the example", on_click=lambda: st.session_state.update({_EXAMPLE: True}), disabled=taken,
+                help="Remove your file first: one is looked at at a time." if taken else None,
             )  # fmt: skip
         st.caption(
             "Columns are recognised by common names: confidence, correct, label, prediction, logits or logit_0, "

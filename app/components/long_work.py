@@ -45,9 +45,19 @@ def long_work(
     label : what the button says, such as "Compare ten splits"; hint : what it says to a pointer.
     start : begin by itself; otherwise the viewer presses the button.
     """
+    # With or without a bar, so that what follows stays where it is: a control that moves is no longer in the address.
+    place = st.container()
     found = jobs().find(key)
     if found is not None:
         return cast(Result, found)
+    with place:
+        return _wait_or_offer(name, key, compute, label=label, hint=hint, start=start)
+
+
+def _wait_or_offer(
+    name: str, key: Hashable, compute: Callable[[Progress], Result], *, label: str, hint: str | None, start: bool
+) -> Result | None:
+    """The job's result if it comes in a moment; else its bar, its failure, or the button that starts it."""
     asked, stopped, failed = f"{name}-asked", f"{name}-stopped", f"{name}-failed"
 
     def begin() -> None:

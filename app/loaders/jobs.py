@@ -189,11 +189,11 @@ def awaited(key: Hashable, compute: Callable[[Progress], Result], *, whole_cache
     compute : runs on another thread, so it calls the engine and nothing of Streamlit.
     whole_cache : it goes through every run, which may take long: only one such job runs at a time.
     """
+    bar = st.empty()  # with or without work to wait for: a control that moves is no longer in the address
     pool = _cache_jobs() if whole_cache else _page_jobs()
     found = pool.find(key)
     if found is not None:
         return cast(Result, found)
-    bar = st.empty()
     while True:
         job = pool.watch(key, compute, viewer())
         wait([job.future], timeout=_GLANCE)

@@ -171,7 +171,7 @@ def effect_signs(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Fi
         if several.empty
         else f"The audited sign holds in {int(several['same_sign'].astype(bool).sum())} of {len(several)} cells"
     )
-    drawn, heights = _cell_rows(kept, theme, title=title, x="change of accuracy, low to high third at like confidence")
+    drawn, heights = _cell_rows(kept, theme, title=title, x="change of accuracy, low to high third")
     fig = drawn.figure
     fig.add_trace(
         go.Scatter(

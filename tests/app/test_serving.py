@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
@@ -22,9 +21,8 @@ from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
 from engine.importing.isolated import UPLOAD_LIMITS
-from tests.viewers import ROOT, Seen, Served, Viewer, serve
+from tests.viewers import ROOT, Seen, Served, Viewer, run_through, serve
 
-pytestmark = pytest.mark.xdist_group("serving")
 SECRET = "secret reason"
 """See tests/app/spoilt.py, which is imported by the server and not here, where it would spoil other tests."""
 
@@ -108,11 +106,11 @@ def test_who_has_the_proxys_header_comes_in_and_nobody_else(served: Served):
         async with Viewer(served, headers) as viewer:
             return await viewer.open("overview")
 
-    let_in = asyncio.run(knock(PROXY))
+    let_in = run_through(knock(PROXY))
     assert let_in.titles == [page_for("overview").question]
     assert not let_in.alerts
     for headers in ({}, {"X-Forwarded-User": ""}, {"X-User": "somebody"}):
-        turned_away = asyncio.run(knock(headers))
+        turned_away = run_through(knock(headers))
         assert [element.WhichOneof("type") for element in turned_away.elements.values()] == ["alert"]
         assert "sign-in page" in turned_away.alerts[0]
 
@@ -147,7 +145,7 @@ def test_a_viewer_sees_a_reference_and_the_log_has_the_reason(
             return await meet(viewer, fault), viewer.heard
 
     before = len(served.log_lines())
-    seen, heard = asyncio.run(visit())
+    seen, heard = run_through(visit())
     assert len(seen.alerts) == 1, seen.alerts
     reference = re.search(r"The server's log has it under ([0-9a-f]{12})\.", seen.alerts[0])
     assert reference
@@ -166,7 +164,7 @@ def test_every_drawing_of_a_fragment_is_a_request_of_its_own(served: Served):
             first = seen.alerts[0]
             return [first, (await viewer.redraw(seen, seen.fragments[0])).alerts[0]]
 
-    first, second = asyncio.run(redraw_twice())
+    first, second = run_through(redraw_twice())
     assert first != second
 
 
@@ -178,7 +176,7 @@ def test_every_line_after_the_first_viewer_is_json(served: Served):
             await viewer.open("overview")
             await viewer.open("overview", {"fault": "log"})
 
-    asyncio.run(visit())
+    run_through(visit())
     with socket.create_connection(("127.0.0.1", served.port)) as connection:
         connection.sendall(b"nonsense\r\n\r\n")
         assert b"400" in connection.recv(100)
@@ -234,4 +232,4 @@ def test_another_site_can_neither_upload_nor_listen(served: Served):
             pass
 
     with pytest.raises(InvalidStatus, match="403"):
-        asyncio.run(listen())
+        run_through(listen())

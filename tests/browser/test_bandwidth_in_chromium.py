@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import cut_text
 from tests.browser.dragging import drag_live_slider
 
-pytestmark = pytest.mark.xdist_group("browser")
 ADDRESS = "bandwidth?variant=Full-AR"
 
 
@@ -43,11 +41,13 @@ def test_arrow_keys_change_the_surface_and_the_link_reproduces_it(visit, idle):
     before = page.evaluate(surface)
     slider = page.get_by_role("slider", name="Bandwidth on routing")
     slider.focus()
-    for _ in range(4):
+    for _ in range(12):  # four steps away; a key pressed while the page is being redrawn may be lost
         slider.press("ArrowRight")
         page.wait_for_timeout(200)
         idle(page)
-    expect(page).to_have_url(re.compile("hr=2"), timeout=20_000)
+        if re.search(r"hr=2\b(?!\.)", page.url):
+            break
+    expect(page).to_have_url(re.compile(r"hr=2\b"), timeout=20_000)
     idle(page)
     after = page.evaluate(surface)
     assert after != before

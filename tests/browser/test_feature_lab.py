@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.xdist_group("browser")
 DRAWN = "() => JSON.stringify(document.querySelectorAll('.js-plotly-plot')[2].data.map(trace => trace.y))"
 
 

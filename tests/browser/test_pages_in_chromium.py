@@ -11,7 +11,6 @@ from app.registry import PAGES, page_for
 from tests.browser.conftest import cut_text
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.xdist_group("browser")
 
 DRAWN = """() => [...document.querySelectorAll('.js-plotly-plot')].map(
     figure => JSON.stringify([figure.data.map(trace => [trace.x, trace.y, trace.text]),

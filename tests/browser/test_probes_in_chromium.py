@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 QUICK = "backbone=toy&variant=Full-AR&width=4&epochs=25&inits=2"
 

@@ -16,8 +16,6 @@ from app.report import build_report
 from engine.store import open_cache
 from tests.browser.conftest import cut_text
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 LOCAL = ("file:", "data:", "blob:")
 DRAW_ALL = """async () => {
     for (const place of document.querySelectorAll('.plot')) {

@@ -12,8 +12,6 @@ from playwright.sync_api import Page, expect
 from engine.importing.examples import example_csv
 from tests.browser.conftest import cut_text
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 def kept() -> set[Path]:
     """What sessions keep on disk at the moment."""
@@ -64,7 +62,12 @@ def test_a_refused_file_says_why_and_the_page_lives_on(visit, idle):
     chooser = page.locator('input[type="file"]')
     chooser.set_input_files({"name": "a.npz", "mimeType": "application/zip", "buffer": b"\x80\x04K\x01."})
     expect(page.get_by_text("pickles are never read)")).to_be_visible(timeout=60_000)
-    page.get_by_role("button", name="Try the example").click()
+    example = page.get_by_role("button", name="Try the example")
+    expect(example).to_be_disabled()
+    page.get_by_test_id("stFileChipDeleteBtn").click()
+    expect(example).to_be_enabled(timeout=60_000)
+    example.click()
+    expect(page.get_by_role("heading", name="rows")).to_be_visible(timeout=60_000)
     idle(page)
     assert page.get_by_test_id("stException").count() == 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.scene import LABS, Scene, prepare, write_caches, write_caches_with_logits
-from tests.viewers import serve
+from tests.viewers import run_through, serve
 
 N_RUNS = 4
 N_RUNS_OF_LABS = 1
@@ -38,7 +37,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         serve(folder / "live" / "cache.duckdb", folder / "served.log", around=bound_by_permissions()) as served,
         serve(folder / "peace" / "old.duckdb", folder / "peace.log") as peace,
     ):
-        yield asyncio.run(prepare(Scene(folder, served, peace)))
+        yield run_through(prepare(Scene(folder, served, peace)))
 
 
 @pytest.fixture
@@ -51,4 +50,4 @@ def labs(scene: Scene) -> Iterator[Scene]:
         serve(live.cache, scene.folder / "labs.log", **ONE_THREAD) as live.served,
         serve(live.finished("old"), scene.folder / "labs-peace.log", **ONE_THREAD) as live.peace,
     ):
-        yield asyncio.run(prepare(live))
+        yield run_through(prepare(live))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import replace
 
-import pytest
-
 from tests.faults.scene import WAITING, Audience, Scene, log_lines, progress, told_in_the_end
-from tests.viewers import Viewer
+from tests.viewers import Viewer, run_through
 
-pytestmark = pytest.mark.xdist_group("faults")
 LONGER = {"probes": {"epochs": "800", "width": "64"}}
 
 
@@ -20,8 +16,8 @@ def test_ten_viewers_wait_for_long_work_while_the_file_changes(labs: Scene):
 
     Nothing is remembered at first, so that every fault meets work under way.
     """
-    asyncio.run(_wait_for_work(labs))
-    asyncio.run(_end_under_another_file(replace(labs, pages=LONGER, _contents={})))
+    run_through(_wait_for_work(labs))
+    run_through(_end_under_another_file(replace(labs, pages=LONGER, _contents={})))
     assert not [line for line in log_lines(labs.served) if line["level"] == "error" or "trace" in line]
 
 

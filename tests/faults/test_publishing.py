@@ -25,9 +25,7 @@ from engine.store.atomic import HOST, log_of, remove_leftovers
 from engine.store.sql import ask
 from tests.faults.mounting import in_mounts_of, in_private_mounts
 from tests.faults.scene import Audience, Scene, log_lines, progress
-from tests.viewers import ROOT, Seen, Served, Viewer, serve
-
-pytestmark = pytest.mark.xdist_group("faults")
+from tests.viewers import ROOT, Seen, Served, Viewer, run_through, serve
 
 PUBLISH = """
 import json, sys
@@ -93,7 +91,7 @@ def test_ten_viewers_while_it_is_replaced_again_and_again(scene: Scene):
             await replacing
             assert await audience.browse() == {"new"}
 
-    asyncio.run(watch())
+    run_through(watch())
 
 
 def _replace(scene: Scene, times: int) -> None:
@@ -134,7 +132,7 @@ def test_ten_viewers_while_builders_are_killed(scene: Scene):
             assert (await killing).stdout == b"killed twelve\n"
             assert await audience.browse() <= {"old", "new"}
 
-    asyncio.run(watch())
+    run_through(watch())
     with open_cache(scene.cache) as cache:
         other = "new" if cache.fingerprint == scene.fingerprints["old"] else "old"
     assert publish(scene.folder / other, scene.cache).changed  # whoever publishes next clears up after the dead
@@ -166,7 +164,7 @@ def test_ten_viewers_while_the_disk_is_full(scene: Scene, tmp_path: Path):
         )
         try:
             inside = Path(f"/proc/{served.process.pid}/root{disk}")
-            asyncio.run(_make_room(Audience(scene, served), child, inside, Path(told.name), size))
+            run_through(_make_room(Audience(scene, served), child, inside, Path(told.name), size))
             assert {path.name for path in inside.iterdir()} == {"cache.duckdb", "ballast"}
         finally:
             child.kill()
@@ -219,7 +217,7 @@ def test_ten_viewers_while_no_file_may_grow(scene: Scene):
             assert outcome(builder(scene.cache, scene.folder / "new")) == "published"
             assert await audience.browse() == {"new"}
 
-    asyncio.run(watch())
+    run_through(watch())
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 4.0])
@@ -268,7 +266,7 @@ def test_viewers_keep_writers_out_of_the_file_in_use(scene: Scene):
                 duckdb.connect(str(scene.cache))
             assert await audience.browse() == {"old"}
 
-    asyncio.run(watch())
+    run_through(watch())
 
 
 DAY = 24 * 3600 * 10**9
@@ -299,7 +297,7 @@ def test_ten_viewers_while_files_are_dated_by_a_clock_that_jumps(jump: int, in_p
             assert (scene.cache.stat().st_ino == before.st_ino) == in_place
             assert await audience.browse() == {"new"}
 
-    asyncio.run(watch())
+    run_through(watch())
 
 
 CLOCK = Path(__file__).parent / "clock"
@@ -336,7 +334,7 @@ def test_ten_viewers_while_the_clock_of_the_machine_jumps(scene: Scene, tmp_path
                 assert await audience.browse() == {"new"}
 
     with serve(scene.cache, tmp_path / "log", **environment) as served:
-        asyncio.run(watch(served))
+        run_through(watch(served))
     assert not [line for line in log_lines(served) if line["level"] == "error"]
 
 
@@ -417,7 +415,7 @@ def test_two_dashboards_and_one_builder_share_a_folder(scene: Scene):
 
     n_lines = len(log_lines(scene.served))
     with serve(scene.cache, scene.folder / "second.log") as served:
-        asyncio.run(watch(Audience(scene, served)))
+        run_through(watch(Audience(scene, served)))
     logged = [*log_lines(scene.served)[n_lines:], *log_lines(served)]
     assert not [line for line in logged if line["level"] == "error"]
 

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import psutil
-import pytest
 from websockets.frames import CloseCode
 
 from app.loaders.jobs import PATIENCE
@@ -20,10 +19,7 @@ from app.registry import PAGES
 from engine.store import publish
 from tests.faults.mounting import in_private_mounts
 from tests.faults.scene import BROWSED, LeavingViewer, Scene
-from tests.viewers import ROOT, Served, Viewer, serve, write_version
-
-pytestmark = pytest.mark.xdist_group("faults")
-
+from tests.viewers import ROOT, Served, Viewer, run_through, serve, write_version
 
 FULL = """
 import sys
@@ -64,7 +60,7 @@ def test_pages_write_nowhere_and_what_needs_room_says_that_there_is_none(scene: 
     around = in_private_mounts(" && ".join(mounts))
     environment = {"TMPDIR": str(scratch), "HOME": str(caches), "PYTHONDONTWRITEBYTECODE": "1"}
     with serve(caches / "cache.duckdb", tmp_path / "log", around=around, **environment) as served:
-        asyncio.run(_visit(served, scene))
+        run_through(_visit(served, scene))
     assert "Read-only file system" not in (tmp_path / "log").read_text()
     done = subprocess.run(
         [*around, sys.executable, "-c", FULL, str(ROOT), str(caches / "cache.duckdb")],
@@ -117,6 +113,6 @@ def test_it_stops_when_told_to_in_the_middle_of_work(tmp_path: Path):
             return took
 
     with serve(tmp_path / "cache.duckdb", tmp_path / "log", TMPDIR=str(scratch)) as served:
-        assert asyncio.run(stop(served)) < PATIENCE / 2
+        assert run_through(stop(served)) < PATIENCE / 2
     assert not list(scratch.iterdir())
     assert "Traceback" not in (tmp_path / "log").read_text()

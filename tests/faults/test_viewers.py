@@ -19,9 +19,8 @@ from engine.store import open_cache, publish
 from engine.verdict import judge
 from tests.faults.conftest import bound_by_permissions
 from tests.faults.scene import WAITING, Audience, Scene, log_lines
-from tests.viewers import FEATURE, Viewer, write_version
+from tests.viewers import FEATURE, Viewer, run_through, write_version
 
-pytestmark = pytest.mark.xdist_group("faults")
 Fault = Callable[[Scene], AbstractContextManager[None]]
 
 
@@ -142,7 +141,7 @@ FAULTS: dict[str, Fault] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_ten_viewers_while_the_file_is(name: str, scene: Scene):
     """Old numbers while the fault lasts, new ones after it, by themselves."""
-    asyncio.run(_meet(FAULTS[name], scene))
+    run_through(_meet(FAULTS[name], scene))
 
 
 async def _meet(fault: Fault, scene: Scene) -> None:
@@ -181,7 +180,7 @@ def test_a_viewer_who_has_nothing_to_show_waits_and_comes_back(scene: Scene):
             assert await scene.told(await looking, "gap") == "new"
 
     try:
-        asyncio.run(watch())
+        run_through(watch())
     finally:
         second.unlink()
 
@@ -215,4 +214,4 @@ def test_what_nobody_has_read_yet(spoilt: bool, scene: Scene, tmp_path: Path):
                 seen = await viewer.wait_for(seen)
             assert expected in seen.text
 
-    asyncio.run(watch())
+    run_through(watch())
