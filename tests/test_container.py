@@ -25,7 +25,8 @@ import yaml
 from app.loaders.jobs import PATIENCE
 from app.registry import PAGES
 from app.serving.gate import PASSWORD, USER_HEADER
-from tests.viewers import ROOT, Served, Viewer, free_port, run_through, running
+from tests.serving import ROOT, Served, free_port, running
+from tests.viewers import Viewer, run_through
 
 Instruction = tuple[str, str]
 
@@ -254,5 +255,5 @@ async def _open_every_page(served: Served) -> None:
         for page in PAGES:
             seen = await viewer.open(page.name)
             assert seen.titles == [page.question]
-            assert not seen.exceptions, (page.name, seen.exceptions)
+            seen.assert_sound()
             assert not seen.alerts, (page.name, seen.alerts)

@@ -1,4 +1,4 @@
-"""A dashboard served for real, and viewers without a browser: they speak its protocol over a web socket.
+"""Viewers without a browser: they speak the dashboard's own protocol over a web socket.
 
 The server does all the work that a browser would cause, and what it sends is read element by element.
 """
@@ -8,17 +8,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import html
-import json
-import os
 import re
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -38,10 +31,11 @@ from engine.sweep import diagnose, single_models
 from engine.verdict import judge
 from engine.verdict_browse import mechanism_sentence, reliability_sentence
 from engine.verdict_sweep import judge_cache, judge_stability
+from tests.serving import Served
 
-ROOT = Path(__file__).resolve().parents[1]
 FEATURE = FEATURES["r_agg"].label
 RUN = "run-s0"
+REFERENCE = re.compile("log has it under ([0-9a-f]{12})")
 Result = TypeVar("Result")
 
 
@@ -78,81 +72,11 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
         return opened.fingerprint, sentences | dict.fromkeys(("gap", "null", "controls"), test)
 
 
-@dataclass(frozen=True)
-class Served:
-    """A dashboard at work."""
-
-    port: int
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    @property
-    def stream(self) -> str:
-        return f"ws://127.0.0.1:{self.port}/_stcore/stream"
-
-    def log_lines(self) -> list[dict[str, str]]:
-        """What was logged so far; Streamlit's own greeting is not JSON."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def serve(
-    cache: Path, log: Path, *, around: tuple[str, ...] = (), script: str = "app/main.py", **environment: str
-) -> Iterator[Served]:
-    """A dashboard over a cache, ended afterwards; its log goes to a file.
-
-    around : a command that the server's own is handed to, such as one that changes what it may write to.
-    script : what is served; another one than the dashboard's own may prepare something and then run that.
-    """
-    port = free_port()
-    command = [*around, sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
-    settings = os.environ | {"ROUTECAL_CACHE": str(cache)} | environment
-    with running([*command, "--server.address", "127.0.0.1"], port, log, folder=ROOT, environment=settings) as served:
-        yield served
-
-
-@contextmanager
-def running(
-    command: Sequence[str], port: int, log: Path, *, folder: Path, environment: Mapping[str, str]
-) -> Iterator[Served]:
-    """What this command serves in a folder, once it is healthy; ended afterwards."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        _wait_until_healthy(port, process)
-        yield Served(port, process, log)
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the dashboard did not start"
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1)
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the dashboard did not answer in 90 s")
-
-
 @dataclass
 class Seen:
     """What one run of the script has drawn: the last state of every place on the page."""
 
+    served: Served
     elements: dict[tuple[int, ...], Element] = field(default_factory=dict)
     looks_again: dict[str, float] = field(default_factory=dict)
     """Seconds after which a browser would run a fragment again, by fragment."""
@@ -180,6 +104,14 @@ class Seen:
     @property
     def exceptions(self) -> list[str]:
         return [f"{element.exception.type}: {element.exception.message}" for element in self.of("exception")]
+
+    def assert_sound(self) -> None:
+        """Fail if something went wrong on the page. It tells no more than a type, so the log's traces are shown too."""
+        references = REFERENCE.findall(" ".join(self.alerts))
+        if self.exceptions or references:
+            faults = self.served.faults()
+            named = [fault for fault in faults if any(reference in fault for reference in references)]
+            raise AssertionError("\n".join([*self.titles, *self.exceptions, *self.alerts, *(named or faults)]))
 
     def contents(self) -> tuple[str, ...]:
         """Digests of everything that carries numbers: prose, figures, tables, from the top."""
@@ -209,7 +141,7 @@ class Viewer:
     """One browser window. `async with Viewer(served) as viewer: seen = await viewer.open("gap")`."""
 
     def __init__(self, served: Served, headers: Mapping[str, str] | None = None) -> None:
-        self._address = served.stream
+        self._served = served
         self._headers = headers  # such as a reverse proxy adds
         self._page = ""
         self._query = ""
@@ -218,7 +150,7 @@ class Viewer:
 
     async def __aenter__(self) -> Self:
         self._socket = await connect(
-            self._address, subprotocols=["streamlit"], max_size=None, additional_headers=self._headers
+            self._served.stream, subprotocols=["streamlit"], max_size=None, additional_headers=self._headers
         )
         return self
 
@@ -229,7 +161,7 @@ class Viewer:
         """Go to a page, or draw it again; `query` holds choices as they are shown, such as {"run": "seed 1"}."""
         self._page, self._query = page, urlencode(query or {})
         await self._send()
-        return await self._read(Seen())
+        return await self._read(Seen(self._served))
 
     async def wait_for(self, seen: Seen, patience: float = 20.0) -> Seen:
         """Do what a browser does with a page that looks again by itself, until it has drawn itself anew."""
@@ -271,7 +203,7 @@ class Viewer:
                 case "script_finished":
                     if message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                         return seen
-                    seen = Seen()
+                    seen = Seen(self._served)
                 case "navigation":
                     self._script = message.navigation.page_script_hash
                 case "auto_rerun":

@@ -21,7 +21,8 @@ from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
 from engine.importing.isolated import UPLOAD_LIMITS
-from tests.viewers import ROOT, Seen, Served, Viewer, run_through, serve
+from tests.serving import ROOT, Served, serve
+from tests.viewers import Seen, Viewer, run_through
 
 SECRET = "secret reason"
 """See tests/app/spoilt.py, which is imported by the server and not here, where it would spoil other tests."""
@@ -155,6 +156,8 @@ def test_a_viewer_sees_a_reference_and_the_log_has_the_reason(
     assert [line["request"] for line in with_trace] == [reference[1]]
     assert f"RuntimeError: {SECRET}" in with_trace[0]["trace"]
     assert with_trace[0]["session"]
+    with pytest.raises(AssertionError, match=SECRET):  # who writes tests is told more than a viewer
+        seen.assert_sound()
 
 
 def test_every_drawing_of_a_fragment_is_a_request_of_its_own(served: Served):
@@ -215,14 +218,13 @@ def answer(request: urllib.request.Request) -> tuple[int, str]:
 
 def test_another_site_can_neither_upload_nor_listen(served: Served):
     """A file without the token that only our own page can read; a web socket from elsewhere."""
-    place = f"http://127.0.0.1:{served.port}"
 
     def upload(**headers: str) -> tuple[int, str]:
-        target = f"{place}/_stcore/upload_file/session/file"
+        target = f"{served.address}/_stcore/upload_file/session/file"
         return answer(urllib.request.Request(target, data=b"x", method="PUT", headers=headers))
 
     assert upload() == (403, "XSRF token missing or invalid")
-    with urllib.request.urlopen(f"{place}/_stcore/health", timeout=30) as response:
+    with urllib.request.urlopen(f"{served.address}/_stcore/health", timeout=30) as response:
         cookie = response.headers["Set-Cookie"].partition(";")[0]
     assert upload(Cookie=cookie)[0] == 403
     assert "XSRF" not in upload(**{"Cookie": cookie, "X-Xsrftoken": cookie.partition("=")[2]})[1]

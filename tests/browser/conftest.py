@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.browser.windows import find_chromium, launch
+from tests.serving import Served, serve
 
-ROOT = Path(__file__).resolve().parents[2]
 IDLE = """() => {
     const app = document.querySelector('[data-testid="stApp"]');
     return app && app.getAttribute('data-test-script-state') === 'notRunning'
@@ -64,36 +60,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def server(cache_of_kinds: Path) -> Iterator[str]:
-    """The address of a dashboard over a cache with every kind of run."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    command += ["--server.address", "127.0.0.1"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | {"ROUTECAL_CACHE": str(cache_of_kinds)}, stdout=subprocess.DEVNULL
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_healthy(address, process)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the dashboard did not start"
-        try:
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=1)
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise AssertionError("the dashboard did not answer in 90 s")
+def server(cache_of_kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A dashboard over a cache with every kind of run."""
+    with serve(cache_of_kinds, tmp_path_factory.mktemp("server") / "log") as served:
+        yield served
 
 
 def wait_until_idle(page: Page, patience: float = 90.0) -> None:
@@ -106,17 +76,22 @@ def wait_until_idle(page: Page, patience: float = 90.0) -> None:
 
 
 @pytest.fixture
-def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
-    """Open an address of the dashboard in a fresh window and wait until it is drawn."""
-    contexts = []
+def visit(browser: Browser, server: Served) -> Iterator[Callable[..., Page]]:
+    """Open an address of the dashboard in a fresh window and wait until it is drawn.
 
-    def open_(address: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
+    What a server logs meanwhile is printed, for whoever reads why a test failed: a page shows no more than a type.
+    """
+    contexts: list[BrowserContext] = []
+    logged: dict[Served, int] = {}
+
+    def open_(address: str, *, of: Served = server, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
+        logged.setdefault(of, len(of.log_lines()))
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
         )
         contexts.append(context)
         page = context.new_page()
-        page.goto(address if address.startswith("http") else f"{server}/{address}")
+        page.goto(address if address.startswith("http") else f"{of.address}/{address}")
         page.wait_for_selector('[data-testid="stApp"]', timeout=60_000)
         wait_until_idle(page)
         return page
@@ -124,6 +99,8 @@ def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
     yield open_
     for context in contexts:
         context.close()
+    for served, n_lines in logged.items():
+        print(*served.faults(n_lines), sep="\n")
 
 
 @pytest.fixture

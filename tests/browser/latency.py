@@ -6,14 +6,9 @@ one slider and one small figure, pressed in turn with them, so that a busy momen
 
 from __future__ import annotations
 
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from app.registry import PAGES, page_for  # noqa: E402
+from tests import serving  # noqa: E402
 from tests.browser.dragging import drag_live_slider  # noqa: E402
 from tests.browser.windows import AT_REST, PATIENCE, launch, switch  # noqa: E402
 
@@ -73,28 +69,8 @@ NEXT_PAINT = """place => new Promise(resolve => {
 @contextmanager
 def serve(script: Path, cache: Path) -> Iterator[str]:
     """The address at which a script is served."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--server.address", "127.0.0.1", "--server.headless", "true"],
-        cwd=ROOT,
-        env=os.environ | {"ROUTECAL_CACHE": str(cache)},
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1)
-                break
-            except OSError:
-                time.sleep(0.2)
-        else:
-            raise SystemExit(f"{script.name} did not start")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
+    with serving.serve(cache, script=str(script)) as served:
+        yield served.address
 
 
 def open_with_slider(browser: Browser, address: str, label: str) -> Page:

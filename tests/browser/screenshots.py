@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from app.registry import PAGES  # noqa: E402
 from tests.browser.conftest import wait_until_idle  # noqa: E402
-from tests.browser.latency import serve  # noqa: E402
 from tests.browser.windows import launch  # noqa: E402
+from tests.serving import serve  # noqa: E402
 
 TALLEST, COLOURS = 6000, 256
 PATIENCE = 600.0
@@ -62,11 +62,13 @@ def _grow(page: Page, width: int) -> None:
 
 def main(cache: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
+    with serve(cache) as app, sync_playwright() as playwright:
         browser = launch(playwright)
         for entry in PAGES:
             for look in LOOKS:
-                picture = Image.open(io.BytesIO(whole_page(browser, f"{app}/{entry.address}", look))).convert("RGB")
+                picture = Image.open(io.BytesIO(whole_page(browser, f"{app.address}/{entry.address}", look))).convert(
+                    "RGB"
+                )
                 target = folder / f"{entry.name}{look.suffix}.png"
                 picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(target, optimize=True)
                 print(f"{target.name}: {target.stat().st_size / 1000:.0f} kB", flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.latency import serve
+from tests.serving import Served, serve
 
 SCRIPT = Path(__file__).with_name("hurried_main.py")
 SLIDERS = [
@@ -22,14 +22,14 @@ SLIDERS = [
 
 
 @pytest.fixture(scope="module")
-def busy(cache_of_kinds: Path) -> Iterator[str]:
-    with serve(SCRIPT, cache_of_kinds) as address:
-        yield address
+def busy(cache_of_kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serve(cache_of_kinds, tmp_path_factory.mktemp("busy") / "log", script=str(SCRIPT)) as served:
+        yield served
 
 
 @pytest.mark.parametrize(("page", "query", "name", "key"), SLIDERS, ids=[each[0] for each in SLIDERS])
 def test_a_slider_is_in_the_address_after_work_has_been_waited_for(visit, idle, busy, page, query, name, key):
-    window = visit(f"{busy}/{page}?variant=Full-AR&{query}")
+    window = visit(f"{page}?variant=Full-AR&{query}", of=busy)
     window.get_by_role("slider", name=name).press("ArrowRight")
     idle(window)
     expect(window).to_have_url(re.compile(rf"[?&]{key}="), timeout=20_000)
@@ -37,7 +37,7 @@ def test_a_slider_is_in_the_address_after_work_has_been_waited_for(visit, idle, 
 
 def test_a_switch_leaves_the_address_again(visit, idle, busy):
     """The second click comes after a redraw that had no work to wait for."""
-    window = visit(f"{busy}/gap?variant=Full-AR")
+    window = visit("gap?variant=Full-AR", of=busy)
     for there in (True, False):
         window.get_by_text("Show the middle tertile").click()
         idle(window)

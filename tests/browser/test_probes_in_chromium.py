@@ -27,7 +27,7 @@ def test_a_clicker_walks_out_of_the_trap(visit, idle):
 
 def test_stop_is_heard_at_once_and_the_work_can_be_begun_again(visit, idle, server):
     page = visit("gap")
-    page.goto(f"{server}/probes?backbone=toy&variant=Full-AR&width=64&epochs=800&inits=10")
+    page.goto(f"{server.address}/probes?backbone=toy&variant=Full-AR&width=64&epochs=800&inits=10")
     expect(page.get_by_test_id("stProgress")).to_be_visible(timeout=60_000)
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("Stopped.")).to_be_visible(timeout=10_000)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.scene import LABS, Scene, prepare, write_caches, write_caches_with_logits
-from tests.viewers import run_through, serve
+from tests.serving import serve
+from tests.viewers import run_through
 
 N_RUNS = 4
 N_RUNS_OF_LABS = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import time
@@ -17,7 +16,8 @@ import numpy as np
 
 from app.registry import PAGES
 from engine.store import RunRecord, publish, write_shard
-from tests.viewers import Seen, Served, Viewer, expected_verdicts, write_version
+from tests.serving import Served
+from tests.viewers import Seen, Viewer, expected_verdicts, write_version
 
 N_VIEWERS = 10
 WAITING = "waiting"
@@ -74,7 +74,7 @@ class Scene:
             async with Viewer(self.peace) as viewer:
                 choices = {"cache": self.finished(which).name, **self.pages[page]}
                 seen = await viewer.wait_for(await viewer.open(page, choices), PATIENCE)
-            assert not seen.exceptions
+            seen.assert_sound()
             assert not seen.alerts
             assert self.fingerprints[which] in seen.text
             assert self.verdicts[which].get(page, "") in seen.text
@@ -83,7 +83,7 @@ class Scene:
 
     async def told(self, seen: Seen, page: str) -> str:
         """`old`, `new` or `waiting`; anything else on the page, or a mixture, fails."""
-        assert not seen.exceptions, seen.exceptions
+        seen.assert_sound()
         found = seen.contents()
         for which in VERSIONS:
             expected = await self.contents(which, page)
@@ -101,7 +101,7 @@ class Scene:
 
     async def told_so_far(self, seen: Seen, page: str) -> set[str]:
         """The one cache, if any, that a page shows which still works: its name or anything that only it can show."""
-        assert not seen.exceptions, seen.exceptions
+        seen.assert_sound()
         contents = {which: set(await self.contents(which, page)) for which in VERSIONS}
         alone = {"old": contents["old"] - contents["new"], "new": contents["new"] - contents["old"]}
         shown = {
@@ -151,11 +151,6 @@ def write_caches_with_logits(folder: Path, kind: str, n_runs: int) -> None:
             )  # fmt: skip
             write_shard(record, shards)
         publish(shards, folder / "peace" / f"{kind}{which}.duckdb")
-
-
-def log_lines(served: Served) -> list[dict[str, str]]:
-    """What a dashboard has logged; Streamlit's own greeting is not JSON."""
-    return [json.loads(line) for line in served.log.read_text().splitlines() if line.startswith("{")]
 
 
 class Audience:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from tests.faults.scene import WAITING, Audience, Scene, log_lines, progress, told_in_the_end
+from tests.faults.scene import WAITING, Audience, Scene, progress, told_in_the_end
 from tests.viewers import Viewer, run_through
 
 LONGER = {"probes": {"epochs": "800", "width": "64"}}
@@ -18,7 +18,7 @@ def test_ten_viewers_wait_for_long_work_while_the_file_changes(labs: Scene):
     """
     run_through(_wait_for_work(labs))
     run_through(_end_under_another_file(replace(labs, pages=LONGER, _contents={})))
-    assert not [line for line in log_lines(labs.served) if line["level"] == "error" or "trace" in line]
+    labs.served.assert_no_faults()
 
 
 async def _wait_for_work(labs: Scene) -> None:

@@ -24,8 +24,9 @@ from engine.store import open_cache, publish
 from engine.store.atomic import HOST, log_of, remove_leftovers
 from engine.store.sql import ask
 from tests.faults.mounting import in_mounts_of, in_private_mounts
-from tests.faults.scene import Audience, Scene, log_lines, progress
-from tests.viewers import ROOT, Seen, Served, Viewer, run_through, serve
+from tests.faults.scene import Audience, Scene, progress
+from tests.serving import ROOT, Served, serve
+from tests.viewers import Seen, Viewer, run_through
 
 PUBLISH = """
 import json, sys
@@ -169,7 +170,7 @@ def test_ten_viewers_while_the_disk_is_full(scene: Scene, tmp_path: Path):
         finally:
             child.kill()
             child.wait()
-    assert not [line for line in log_lines(served) if line["level"] == "error"]
+    served.assert_no_faults()
 
 
 async def _make_room(full: Audience, child: subprocess.Popen[bytes], disk: Path, told: Path, size: int) -> None:
@@ -335,7 +336,7 @@ def test_ten_viewers_while_the_clock_of_the_machine_jumps(scene: Scene, tmp_path
 
     with serve(scene.cache, tmp_path / "log", **environment) as served:
         run_through(watch(served))
-    assert not [line for line in log_lines(served) if line["level"] == "error"]
+    served.assert_no_faults()
 
 
 async def goes_on(viewer: Viewer, seen: Seen) -> None:
@@ -346,7 +347,7 @@ async def goes_on(viewer: Viewer, seen: Seen) -> None:
         if seen.looks_again:
             assert progress(seen) >= before
             before = progress(seen)
-    assert not seen.exceptions
+    seen.assert_sound()
     assert not seen.alerts
 
 
@@ -354,7 +355,7 @@ def wait_for_clock(served: Served, off_by: int) -> None:
     """Until the dates that the server writes in its answers are off by this much."""
     deadline = time.monotonic() + 60
     while True:
-        with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/_stcore/health", timeout=60) as answer:
+        with urllib.request.urlopen(f"{served.address}/_stcore/health", timeout=60) as answer:
             date = parsedate_to_datetime(answer.headers["date"])
         if abs(date.timestamp() - time.time() - off_by) < HOUR / 2:
             return
@@ -413,11 +414,11 @@ def test_two_dashboards_and_one_builder_share_a_folder(scene: Scene):
             assert outcome(child) == "published"
             assert await asyncio.gather(first.browse(), second.browse()) == [{"new"}, {"new"}]
 
-    n_lines = len(log_lines(scene.served))
+    n_lines = len(scene.served.log_lines())
     with serve(scene.cache, scene.folder / "second.log") as served:
         run_through(watch(Audience(scene, served)))
-    logged = [*log_lines(scene.served)[n_lines:], *log_lines(served)]
-    assert not [line for line in logged if line["level"] == "error"]
+    scene.served.assert_no_faults(n_lines)
+    served.assert_no_faults()
 
 
 def test_a_cache_replaced_while_it_is_opened_is_one_or_the_other(scene: Scene, tmp_path: Path, monkeypatch):

@@ -19,7 +19,8 @@ from app.registry import PAGES
 from engine.store import publish
 from tests.faults.mounting import in_private_mounts
 from tests.faults.scene import BROWSED, LeavingViewer, Scene
-from tests.viewers import ROOT, Served, Viewer, run_through, serve, write_version
+from tests.serving import ROOT, Served, serve
+from tests.viewers import Viewer, run_through, write_version
 
 FULL = """
 import sys
@@ -80,7 +81,7 @@ async def _visit(served: Served, scene: Scene) -> None:
     async with Viewer(served) as viewer:
         for page in PAGES:
             seen = await viewer.open(page.name)
-            assert not seen.exceptions, (page.name, seen.exceptions)
+            seen.assert_sound()
             assert not seen.alerts, (page.name, seen.alerts)
             if page.name in BROWSED:
                 assert await scene.told(await viewer.wait_for(seen), page.name) == "old"

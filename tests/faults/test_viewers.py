@@ -18,7 +18,7 @@ import pytest
 from engine.store import open_cache, publish
 from engine.verdict import judge
 from tests.faults.conftest import bound_by_permissions
-from tests.faults.scene import WAITING, Audience, Scene, log_lines
+from tests.faults.scene import WAITING, Audience, Scene
 from tests.viewers import FEATURE, Viewer, run_through, write_version
 
 Fault = Callable[[Scene], AbstractContextManager[None]]
@@ -146,7 +146,7 @@ def test_ten_viewers_while_the_file_is(name: str, scene: Scene):
 
 async def _meet(fault: Fault, scene: Scene) -> None:
     scene.put("old")
-    n_lines = len(log_lines(scene.served))
+    n_lines = len(scene.served.log_lines())
     async with Audience(scene) as audience:
         assert await audience.browse() == {"old"}
         with fault(scene):
@@ -154,12 +154,12 @@ async def _meet(fault: Fault, scene: Scene) -> None:
         scene.put("new")
         assert await audience.browse() == {"new"}
     assert scene.served.process.poll() is None
-    entries = log_lines(scene.served)[n_lines:]
+    entries = scene.served.log_lines()[n_lines:]
     warnings = [entry for entry in entries if entry["logger"] == "routecal" and entry["level"] == "warning"]
     assert warnings, "nothing in the log"
     assert all(entry["request"] and entry["session"] for entry in warnings)
     assert any("can be read again" in entry["message"] for entry in entries)
-    assert not any("trace" in entry for entry in entries)
+    scene.served.assert_no_faults(n_lines)
 
 
 def test_a_viewer_who_has_nothing_to_show_waits_and_comes_back(scene: Scene):
@@ -205,7 +205,7 @@ def test_what_nobody_has_read_yet(spoilt: bool, scene: Scene, tmp_path: Path):
             scene.cache.unlink()
         async with Viewer(scene.served) as viewer:
             seen = await viewer.open("gap", {"run": "seed 1"})
-            assert not seen.exceptions
+            seen.assert_sound()
             assert "the last one that could be read" in " ".join(seen.alerts)
             if spoilt:
                 assert "cannot be read at the moment" in " ".join(seen.alerts)

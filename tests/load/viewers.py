@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from app.registry import PAGES
 from engine.store import publish
-from tests.viewers import Served, Viewer, expected_verdicts, serve, write_version
+from tests.serving import Served, serve
+from tests.viewers import Viewer, expected_verdicts, write_version
 
 MOST_GROWTH = 0.15  # of the server's memory, between the middle and the end of the run
 
