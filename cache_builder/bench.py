@@ -17,10 +17,11 @@ from statistics import median
 import numpy as np
 import torch
 
+from cache_builder.capture import Capture
 from cache_builder.datasets import Split
 from cache_builder.evaluate import evaluate
 from cache_builder.models import BACKBONES, create_model
-from cache_builder.routing import Capture, capture_entropies
+from cache_builder.routing import capture_entropies
 
 CAPTURE_LIMIT = 1.05
 MEMORY_LIMIT = 20.0

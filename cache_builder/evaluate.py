@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cache_builder.block_norms import capture_block_norms
 from cache_builder.datasets import Split, to_input
-from cache_builder.routing import capture_block_norms, capture_entropies, routing_layers
+from cache_builder.routing import capture_entropies, routing_layers
 
 EVALUATION_BATCH = 250
 
@@ -48,17 +49,16 @@ def _evaluate(
     model: nn.Module, split: Split, moments: tuple[Tensor, Tensor], image_size: int, device: torch.device
 ) -> Outputs:
     is_routing = bool(routing_layers(model))
+    n_samples = len(split.labels)
     with (capture_entropies if is_routing else capture_block_norms)(model) as capture:
-        names = tuple(capture.names)
-        logits: NDArray[np.float32] | None = None
-        captured = np.empty((len(split.labels), len(names)), dtype=np.float32)
-        for start in range(0, len(split.labels), EVALUATION_BATCH):
+        logits, captured = np.empty((n_samples, 0), np.float32), np.empty((n_samples, 0), np.float32)
+        for start in range(0, n_samples, EVALUATION_BATCH):
             rows = slice(start, start + EVALUATION_BATCH)
             images = torch.from_numpy(np.ascontiguousarray(split.images[rows])).to(device)
             batch = model(to_input(images, moments, image_size)).float().cpu().numpy()
-            if logits is None:
-                logits = np.empty((len(split.labels), batch.shape[1]), dtype=np.float32)
-            logits[rows] = batch
-            captured[rows] = capture.take().float().cpu().numpy()
-    assert logits is not None, "a split has at least one sample"
-    return Outputs(logits, captured, names, is_routing)
+            values = capture.take().float().cpu().numpy()
+            if start == 0:  # the first pass shows how many classes and layers there are
+                logits = np.empty((n_samples, batch.shape[1]), np.float32)
+                captured = np.empty((n_samples, values.shape[1]), np.float32)
+            logits[rows], captured[rows] = batch, values
+    return Outputs(logits, captured, tuple(capture.names), is_routing)

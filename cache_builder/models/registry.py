@@ -105,9 +105,15 @@ def create_model(
         raise InvalidInput("block_size", f"None for variant {variant!r} (it belongs to 'block_ar')", repr(block_size))
     chosen = backbone(name)
     settings = {**chosen.settings, "num_classes": n_classes, "in_chans": channels}
+    size = image_size or chosen.image_size
     if chosen.takes_size:
-        settings["img_size"] = image_size or chosen.image_size
-    model = chosen.build(**settings)
+        settings["img_size"] = size
+    try:
+        model = chosen.build(**settings)
+    except (AssertionError, ValueError) as error:  # what timm says of images that it cannot cut into patches
+        raise InvalidInput(
+            "image_size", f"a size that suits {name}, such as {chosen.image_size}", f"{size}: {error}"
+        ) from error
     if variant in ("full_ar", "block_ar"):
         insert_routing(model, 1 if variant == "full_ar" else block_size)
     elif variant == "drloc":

@@ -12,7 +12,7 @@ chunk's first state is scored once for all later sub-layers, and a block with T 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -121,19 +121,19 @@ class Source:
 class RoutedBlocks(nn.Module):
     """Takes the place of a stage's `nn.Sequential` of blocks and keeps its parameter names.
 
-    Every sub-layer (attention and MLP of each block, in that order) owns one row of `queries` and one of
-    `norm_weights`, whether or not it has more than one source.
+    Every sub-layer (of each block in the order of `sublayers`, which names them: attention and MLP, say) owns one row
+    of `queries` and one of `norm_weights`, whether or not it has more than one source.
     """
 
-    def __init__(self, blocks: nn.Sequential, dim: int, chunk: int, attention: SubLayer, mlp: SubLayer) -> None:
+    def __init__(self, blocks: nn.Sequential, dim: int, chunk: int, sublayers: Mapping[str, SubLayer]) -> None:
         super().__init__()
         for name, block in blocks.named_children():
             self.add_module(name, block)
         self.depth = len(blocks)
         self.chunk = chunk
-        self.sublayers = (attention, mlp)
-        self.queries = nn.Parameter(torch.zeros(2 * self.depth, dim))
-        self.norm_weights = nn.Parameter(torch.ones(2 * self.depth, dim))
+        self.sublayers = sublayers
+        self.queries = nn.Parameter(torch.zeros(len(sublayers) * self.depth, dim))
+        self.norm_weights = nn.Parameter(torch.ones(len(sublayers) * self.depth, dim))
         self.recorder: Recorder | None = None
 
     def __iter__(self) -> Iterator[nn.Module]:
@@ -143,23 +143,24 @@ class RoutedBlocks(nn.Module):
         )
 
     def n_sources(self, block: int) -> int:
-        """T of both sub-layers of a block, counted from 0."""
+        """T of the sub-layers of a block, counted from 0."""
         return 1 + block // self.chunk
 
     def forward(self, state: Tensor) -> Tensor:
         scaled_queries = self.queries * self.norm_weights * math.sqrt(self.queries.shape[1])
         earlier: list[Source] = []
         start: Source | None = None
+        per_block = len(self.sublayers)
         for index, block in enumerate(self.children()):
             if index % self.chunk == 0 and self.chunk < self.depth:
                 if start is not None:
                     earlier.append(start)
-                first_row = max(2 * index, 2 * self.chunk)  # the first chunk has one source: nothing to score
+                first_row = per_block * max(index, self.chunk)  # the first chunk has one source: nothing to score
                 start = Source(state, scores(state, scaled_queries[first_row:]), first_row)
             if not earlier:
                 state = block(state)
                 continue
-            for row, sublayer in enumerate(self.sublayers, start=2 * index):
+            for row, sublayer in enumerate(self.sublayers.values(), start=per_block * index):
                 if start is not None and state is start.state:
                     running = start.score(row)
                 else:

@@ -1,33 +1,73 @@
-"""Where Attention-Residual mixing enters a timm model: the stacks of blocks, and the two sub-layers of a block."""
+"""Where Attention-Residual mixing enters a timm model: the stacks of blocks, and the sub-layers of a block."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
-from cache_builder.models.routed import RoutedBlocks
+from cache_builder.models.routed import RoutedBlocks, SubLayer
 from cache_builder.models.timm_import import load_timm
 from engine.errors import InvalidInput
 
 load_timm()
 
 from timm.models.swin_transformer import SwinTransformer, SwinTransformerBlock  # noqa: E402
-from timm.models.vision_transformer import Block, VisionTransformer  # noqa: E402
+from timm.models.vision_transformer import (  # noqa: E402
+    Block,
+    DiffParallelScalingBlock,
+    ParallelScalingBlock,
+    ParallelThingsBlock,
+    ResPostBlock,
+    VisionTransformer,
+)
 
 
-def vit_attention(block: nn.Module, mixed: Tensor) -> Tensor:
+def _plain_attention(block: nn.Module, mixed: Tensor) -> Tensor:
     return block.drop_path1(block.ls1(block.attn(block.norm1(mixed))))  # type: ignore[operator]
 
 
-def vit_mlp(block: nn.Module, mixed: Tensor) -> Tensor:
+def _plain_mlp(block: nn.Module, mixed: Tensor) -> Tensor:
     return block.drop_path2(block.ls2(block.mlp(block.norm2(mixed))))  # type: ignore[operator]
 
 
-def swin_attention(block: nn.Module, mixed: Tensor) -> Tensor:
+def _swin_attention(block: nn.Module, mixed: Tensor) -> Tensor:
     return block.drop_path1(block._attn(block.norm1(mixed)))  # type: ignore[operator]
 
 
-def swin_mlp(block: nn.Module, mixed: Tensor) -> Tensor:
+def _swin_mlp(block: nn.Module, mixed: Tensor) -> Tensor:
     return block.drop_path2(block.mlp(block.norm2(mixed)))  # type: ignore[operator]
+
+
+def _later_normed_attention(block: nn.Module, mixed: Tensor) -> Tensor:
+    return block.drop_path1(block.norm1(block.attn(mixed)))  # type: ignore[operator]
+
+
+def _later_normed_mlp(block: nn.Module, mixed: Tensor) -> Tensor:
+    return block.drop_path2(block.norm2(block.mlp(mixed)))  # type: ignore[operator]
+
+
+def _several_attentions(block: nn.Module, mixed: Tensor) -> Tensor:
+    return torch.stack([attention(mixed) for attention in block.attns]).sum(dim=0)  # type: ignore[union-attr]
+
+
+def _several_mlps(block: nn.Module, mixed: Tensor) -> Tensor:
+    return torch.stack([mlp(mixed) for mlp in block.ffns]).sum(dim=0)  # type: ignore[union-attr]
+
+
+def _both_at_once(block: nn.Module, mixed: Tensor) -> Tensor:
+    """Attention and MLP of one projection, which timm adds to its input at once: the block without that input."""
+    return block(mixed) - mixed
+
+
+SUBLAYERS: dict[type[nn.Module], dict[str, SubLayer]] = {
+    Block: {"attention": _plain_attention, "MLP": _plain_mlp},
+    SwinTransformerBlock: {"attention": _swin_attention, "MLP": _swin_mlp},
+    ResPostBlock: {"attention": _later_normed_attention, "MLP": _later_normed_mlp},
+    ParallelThingsBlock: {"attention": _several_attentions, "MLP": _several_mlps},
+    ParallelScalingBlock: {"attention and MLP": _both_at_once},
+    DiffParallelScalingBlock: {"attention and MLP": _both_at_once},
+}
+"""f(LN(.)) of every residual connection in a block, by timm's kind of block."""
 
 
 def stages(model: nn.Module) -> dict[str, nn.Module]:
@@ -41,23 +81,23 @@ def stages(model: nn.Module) -> dict[str, nn.Module]:
     return {path: model.get_submodule(path) for path in paths}
 
 
+def stage_prefix(stage: int, n_stages: int) -> str:
+    """What the names of a stage's blocks start with; a model with one stage does not number it."""
+    return f"stage {stage} " if n_stages > 1 else ""
+
+
 def insert_routing(model: nn.Module, chunk: int | None) -> None:
     """Replace every stack of blocks by a `RoutedBlocks` with chunks of `chunk` blocks."""
     if chunk is None or chunk < 1:
         raise InvalidInput("block_size", "a whole number of at least 1 (the paper uses 2, 4 or 6)", repr(chunk))
     for path, blocks in stages(model).items():
         first = next(blocks.children())
-        dim: int
-        if type(first) is Block:
-            dim, attention, mlp = model.embed_dim, vit_attention, vit_mlp  # type: ignore[assignment]
-        elif type(first) is SwinTransformerBlock:
-            dim, attention, mlp = first.dim, swin_attention, swin_mlp
-        else:
-            raise InvalidInput(
-                "name", "a model whose blocks are timm's plain Block or SwinTransformerBlock", type(first).__name__
-            )
+        if type(first) not in SUBLAYERS:
+            known = ", ".join(kind.__name__ for kind in SUBLAYERS)
+            raise InvalidInput("name", f"a model made of timm's {known}", type(first).__name__)
+        dim = int(first.dim if isinstance(first, SwinTransformerBlock) else model.embed_dim)  # type: ignore[arg-type]
         assert isinstance(blocks, nn.Sequential)
-        routed = RoutedBlocks(blocks, dim, chunk, attention, mlp).train(model.training)
+        routed = RoutedBlocks(blocks, dim, chunk, SUBLAYERS[type(first)]).train(model.training)
         model.get_submodule(path.rpartition(".")[0]).register_module("blocks", routed)
 
 

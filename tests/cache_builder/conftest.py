@@ -16,7 +16,7 @@ TINY = {
 }  # fmt: skip
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_config():
     """Makes a tiny run's config, with changes."""
     return lambda **changes: RunConfig.from_mapping({**TINY, **changes})

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from cache_builder.models import BACKBONES, create_model
 from cache_builder.models.routed import Recorder, RoutedBlocks
-from cache_builder.models.seams import stages, token_grid
-from cache_builder.routing import capture_block_norms, capture_entropies, routing_layers
+from cache_builder.models.seams import SUBLAYERS, SwinTransformerBlock, insert_routing, stages, token_grid
+from cache_builder.routing import capture_entropies, routing_layers
 from engine.errors import InvalidInput, UnknownName
 
 MICRO = ("micro_vit", "micro_deit", "micro_swin")
@@ -249,30 +250,6 @@ def test_recorder_keeps_full_precision_under_autocast():
     assert torch.equal(profiles[0], profiles[1])
 
 
-def test_block_norms_equal_norms_of_the_block_outputs():
-    model = create_model("micro_vit").eval()
-    with torch.no_grad():
-        with capture_block_norms(model) as capture:
-            model(images())
-            norms = capture.take()
-        state = model._pos_embed(model.patch_embed(images()))
-        for number, block in enumerate(model.blocks):
-            state = block(state)
-            torch.testing.assert_close(norms[:, number], state.norm(dim=-1).mean(dim=1))
-    assert capture.names == [f"block {number} norm" for number in range(1, 7)]
-
-
-def test_block_norms_of_a_convolutional_model_use_its_channel_axis():
-    model = create_model("resnet10t").eval()
-    seen = []
-    handle = model.layer4.register_forward_hook(lambda _m, _i, output: seen.append(output))
-    with torch.no_grad(), capture_block_norms(model) as capture:
-        model(images(2, 64))
-        norms = capture.take()
-    handle.remove()
-    torch.testing.assert_close(norms[:, -1], seen[0].norm(dim=1).mean(dim=(1, 2)))
-
-
 def test_drloc_predicts_offsets_that_a_position_code_reveals():
     torch.manual_seed(0)
     model = create_model("micro_vit", variant="drloc")
@@ -301,15 +278,39 @@ def test_drloc_leaves_the_forward_pass_alone_and_sees_the_patch_tokens():
         assert torch.equal(token_grid(drloc, tokens)[:, 1, 2], tokens[:, 2 + 4 + 2])  # two prefix tokens, rows of 4
 
 
-def test_any_other_timm_transformer_works_by_name():
-    model = create_model("vit_tiny_patch16_224", variant="block_ar", block_size=4, n_classes=7, image_size=64).eval()
-    with torch.no_grad(), capture_entropies(model) as capture:
-        assert model(images(2, 64)).shape == (2, 7)
-        assert capture.take().shape == (2, 16)
-    model = create_model("swin_s3_tiny_224", variant="block_ar", block_size=2, n_classes=7, image_size=64).eval()
+@pytest.mark.parametrize(
+    ("name", "n_kept"),
+    [
+        ("vit_tiny_patch16_224", 16),
+        ("swin_s3_tiny_224", 4),  # depths 2, 2, 6, 2: only the third stage has a second chunk of four
+        ("vit_base_patch16_rpn_224", 16),
+        ("vit_small_patch16_18x2_224", 28),
+        ("vit_pwee_patch16_reg1_gap_256", 12),  # one sub-layer in a block
+        ("vit_dpwee_patch16_reg1_gap_256", 12),
+        ("test_vit3", 10),
+        ("deit3_small_patch16_224", 16),
+    ],
+)
+def test_any_other_timm_transformer_works_by_name(name, n_kept):
+    model = create_model(name, variant="block_ar", block_size=4, n_classes=7, image_size=64).eval()
     with torch.no_grad(), capture_entropies(model) as capture:
         assert model(images(1, 64)).shape == (1, 7)
-        assert capture.take().shape == (1, 8)  # depths 2, 2, 6, 2: only the third stage has a second chunk
+        profile = capture.take()
+    assert len(capture.names) == n_kept
+    torch.testing.assert_close(profile, torch.ones(1, n_kept))
+
+
+@pytest.mark.parametrize("kind", SUBLAYERS)
+def test_sublayers_on_their_residual_connections_are_the_block(kind):
+    torch.manual_seed(0)
+    at = {"input_resolution": (8, 8), "window_size": 4} if kind is SwinTransformerBlock else {}
+    block = kind(dim=32, num_heads=2, **at).eval()
+    state = torch.randn(2, 8, 8, 32) if at else torch.randn(2, 5, 32)
+    with torch.no_grad():
+        expected = block(state)
+        for sublayer in SUBLAYERS[kind].values():
+            state = state + sublayer(block, state)
+    torch.testing.assert_close(state, expected)
 
 
 @pytest.mark.parametrize(
@@ -320,17 +321,19 @@ def test_any_other_timm_transformer_works_by_name():
         ("micro_vit", {"variant": "block_ar"}, InvalidInput, "block_size"),
         ("micro_vit", {"variant": "full_ar", "block_size": 2}, InvalidInput, "block_size"),
         ("resnet10t", {"variant": "full_ar"}, InvalidInput, "VisionTransformer"),
-        (
-            "vit_base_patch16_rpn_224",
-            {"variant": "full_ar", "image_size": 32},
-            InvalidInput,
-            "plain Block",
-        ),
+        ("twins_svt_small", {"image_size": 40}, InvalidInput, "image_size: expected a size .* such as 224, got 40"),
     ],
 )
 def test_wrong_requests_name_the_argument(name, settings, error, message):
     with torch.device("meta"), pytest.raises(error, match=message):
         create_model(name, **settings)
+
+
+def test_blocks_of_an_unknown_kind_are_refused_by_name():
+    model = create_model("micro_vit")
+    model.blocks = nn.Sequential(nn.Identity())
+    with pytest.raises(InvalidInput, match="got Identity"):
+        insert_routing(model, 1)
 
 
 def test_running_blocks_one_by_one_is_refused():

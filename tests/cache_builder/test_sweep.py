@@ -38,7 +38,7 @@ def places(folder):
     return Places(data=folder, runs=folder / "runs", shards=folder / "shards", device="cpu")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def configs(tiny_config):
     return [
         tiny_config(epochs=2),
@@ -48,9 +48,9 @@ def configs(tiny_config):
     ]
 
 
-@pytest.fixture
-def serial(tmp_path, configs):
-    target = places(tmp_path / "serial")
+@pytest.fixture(scope="module")
+def serial(tmp_path_factory, configs):
+    target = places(tmp_path_factory.mktemp("serial"))
     sweep(configs, target, progress=quiet)
     return {path.stem: read_shard(path) for path in shard_paths(target.shards)}
 
