@@ -42,9 +42,9 @@ COSTS = (
     Cost("swin_tiny", 8, 7, 1.20),
     Cost("vit_base", 8, 5, 1.20),
     Cost("micro_vit", 8, 200, 1.35),
-    Cost("micro_vit", 128, 40, 1.35),
-    Cost("micro_deit", 128, 40, None),
-    Cost("micro_swin", 128, 40, None),
+    Cost("micro_vit", 128, 60, 1.35),
+    Cost("micro_deit", 128, 60, None),
+    Cost("micro_swin", 128, 60, None),
 )
 
 

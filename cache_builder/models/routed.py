@@ -58,8 +58,10 @@ class Recorder:
         alpha = torch.cat(self.waiting)
         tokens = alpha.shape[1] // self.batch
         average = _average(tuple(map(len, self.waiting)), tokens, alpha.dtype, alpha.device)
+        # alpha log alpha, and 0 at alpha = 0: a third of the time of `torch.special.entr`, which is minus this.
+        products = alpha * alpha.clamp_min(torch.finfo(alpha.dtype).tiny).log()
         with torch.autocast(alpha.device.type, enabled=False):  # a product in half precision would cost three digits
-            per_token = average @ torch.special.entr(alpha)
+            per_token = average @ products
         self.reduced.append(per_token.view(len(self.waiting), self.batch, tokens).sum(dim=2))
         self.waiting.clear()
         self.n_waiting = 0
@@ -71,15 +73,15 @@ class Recorder:
         self._reduce()
         profile = torch.cat(self.reduced).T
         self.reduced.clear()
-        return profile.clamp_(max=1.0)  # rounding may exceed 1 by one unit in the last place
+        return profile.clamp_(0.0, 1.0)  # rounding may leave [0, 1] by one unit in the last place
 
 
 @lru_cache(maxsize=64)
 def _average(n_sources: tuple[int, ...], tokens: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """(L, sum_l T_l): row l weighs the T_l rows of its sub-layer by 1 / (log T_l * tokens), and all others by 0."""
+    """(L, sum_l T_l): row l weighs the T_l rows of its sub-layer by -1 / (log T_l * tokens), and all others by 0."""
     with torch.inference_mode(False):  # kept for later passes, which may record gradients
         owner = torch.arange(len(n_sources)).repeat_interleave(torch.tensor(n_sources))
-        weights = torch.tensor([1 / (math.log(sources) * tokens) for sources in n_sources], dtype=dtype)
+        weights = torch.tensor([-1 / (math.log(sources) * tokens) for sources in n_sources], dtype=dtype)
         return (nn.functional.one_hot(owner).T * weights[:, None]).to(device)
 
 

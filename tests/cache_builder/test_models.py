@@ -239,6 +239,12 @@ def test_recorder_holds_little_alpha_and_its_size_changes_nothing(largest, monke
     assert recorder.take().numel() == 0
 
 
+def test_recorder_counts_a_weight_of_zero_as_no_entropy():
+    recorder = Recorder()
+    recorder.add(torch.tensor([[1.0, 0.5], [0.0, 0.5], [0.0, 0.0]]), batch=2)
+    torch.testing.assert_close(recorder.take(), torch.tensor([[0.0], [math.log(2) / math.log(3)]]))
+
+
 def test_recorder_keeps_full_precision_under_autocast():
     alpha = torch.softmax(torch.randn(4, 24), dim=0)
     profiles = []
