@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -75,30 +76,51 @@ def wait_until_idle(page: Page, patience: float = 90.0) -> None:
         page.wait_for_timeout(60)
 
 
+@pytest.fixture(scope="session")
+def person(browser: Browser) -> Callable[..., BrowserContext]:
+    """Somebody with a screen of this size and theme, the same each time: who comes back need not load all scripts."""
+
+    @cache
+    def of(width: int, height: int, dark: bool) -> BrowserContext:
+        return browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+
+    return of
+
+
 @pytest.fixture
-def visit(browser: Browser, server: Served) -> Iterator[Callable[..., Page]]:
-    """Open an address of the dashboard in a fresh window and wait until it is drawn.
+def visit(browser: Browser, person: Callable[..., BrowserContext], server: Served) -> Iterator[Callable[..., Page]]:
+    """Open an address of the dashboard in a new window and wait until it is drawn; `stranger` has never been here.
 
     What a server logs meanwhile is printed, for whoever reads why a test failed: a page shows no more than a type.
     """
-    contexts: list[BrowserContext] = []
+    strangers: list[BrowserContext] = []
+    windows: list[Page] = []
     logged: dict[Served, int] = {}
 
-    def open_(address: str, *, of: Served = server, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
+    def open_(
+        address: str,
+        *,
+        of: Served = server,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        stranger: bool = False,
+    ) -> Page:
         logged.setdefault(of, len(of.log_lines()))
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-        )
-        contexts.append(context)
-        page = context.new_page()
+        if stranger:
+            strangers.append(browser.new_context(viewport={"width": width, "height": height}))
+        page = strangers[-1].new_page() if stranger else person(width, height, dark).new_page()
+        windows.append(page)
         page.goto(address if address.startswith("http") else f"{of.address}/{address}")
         page.wait_for_selector('[data-testid="stApp"]', timeout=60_000)
         wait_until_idle(page)
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
+    for opened in (*windows, *strangers):
+        opened.close()
     for served, n_lines in logged.items():
         print(*served.faults(n_lines), sep="\n")
 

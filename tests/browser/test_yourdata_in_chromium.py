@@ -45,12 +45,12 @@ def test_bringing_a_file(visit, idle, width: int):
         idle(page)
         assert "your model · my-model · uploaded" in page.get_by_test_id("stCaptionContainer").first.inner_text()
 
-        other = visit("gap?cache=your+data")
+        other = visit("gap?cache=your+data", stranger=True)
         assert "your model" not in other.get_by_test_id("stMain").inner_text()
         expect(other.get_by_text("Your data is gone")).to_be_visible()
         assert other.get_by_role("combobox", name="Cache").count() == 0
 
-    page.context.close()
+    page.close()
     deadline = time.monotonic() + 30
     while kept() - before and time.monotonic() < deadline:
         time.sleep(0.2)
