@@ -18,22 +18,35 @@ settings.register_profile("no clock", deadline=None)  # a busy machine is no fai
 settings.load_profile("no clock")
 
 TOGETHER = ("tests/browser/", "tests/faults/")
-"""Folders whose tests share servers that are slow to start: each goes to one worker, before all else."""
+"""Folders whose tests share servers that are slow to start: each goes to one worker."""
+BY_FILE = ("tests/app/", "tests/engine/")
+"""Folders in which the tests of a file share what is slow to compute."""
+FIRST = (*TOGETHER, "tests/cache_builder/test_sweep.py", "tests/test_container.py", *BY_FILE)
+"""What is long goes first, so that in the end no worker is left alone with it; single quick tests fill the gaps."""
 
 
-class FoldersTogether(LoadScopeScheduling):
-    """Every test by itself to whichever worker is free, but for those in `TOGETHER`.
+class SharedTogether(LoadScopeScheduling):
+    """What shares something slow to one worker, every other test by itself to whichever worker is free.
 
     Marks of xdist (`xdist_group`) have no effect here: it writes them into a private field that pytest 9 lacks.
     """
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(BY_FILE):
+            return nodeid.partition("::")[0]
         return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)  # xdist may be switched off
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FoldersTogether:
-    return FoldersTogether(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SharedTogether:
+    config.option.loadscopereorder = False  # it would begin with whatever has most tests, however quick
+    return SharedTogether(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(
+        key=lambda item: next((place for place, path in enumerate(FIRST) if item.nodeid.startswith(path)), len(FIRST))
+    )
 
 
 def made_up_run(
