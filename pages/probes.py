@@ -3,7 +3,8 @@
 import streamlit as st
 
 from app.components.long_work import long_work
-from app.components.page import open_page, presenting
+from app.components.page import open_page
+from app.components.presenter import presenting
 from app.components.probe_parts import numbers, predictions, sweep
 from app.components.probe_settings import choose_settings
 from app.components.trap import choose_step

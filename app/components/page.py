@@ -17,6 +17,8 @@ from app.benchmark_view import BenchmarkView
 from app.cache_view import CacheView
 from app.components import sidebar
 from app.components.fragment import raise_failure_of_a_fragment
+from app.components.opening import end_opening
+from app.components.presenter import presenting
 from app.components.send import offer_run_report
 from app.components.unreadable import show_unreadable, warn_of_older
 from app.export import Item, page_html
@@ -42,11 +44,6 @@ _VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B
 def current_theme() -> Theme:
     """Light or dark as the viewer has it, large in presenter mode."""
     return Theme(dark=st.context.theme.type == "dark", large=presenting())
-
-
-def presenting() -> bool:
-    """Whether the page was opened with ?present=1."""
-    return st.query_params.get("present") == "1"
 
 
 @dataclass(eq=False)
@@ -178,8 +175,8 @@ class Page:
         st.divider()
         title = page_for(self.name).question
         left, right = st.columns([3, 1])
-        with left:
-            st.caption("Link to this view")
+        # What draws code is a third as large as what draws figures, and holds those up; the browser gets it when asked.
+        with left, st.popover("Link to this view"):
             st.code(_link(), language=None, wrap_lines=True)
         with right:
             st.download_button(
@@ -240,28 +237,33 @@ def run_page(script: Callable[[], None]) -> None:
         draw_sidebar()
         script()
         raise_failure_of_a_fragment()
-    except CacheError as error:
+    except Exception as error:
+        end_opening()
+        if not isinstance(error, CacheError):
+            raise
         chosen: _Chosen = st.session_state[_CHOSEN]
         show_unreadable(error, chosen.path, chosen.cache)
 
 
 def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
-    """Title and data of a page; an unreadable or empty cache ends the script with what to do about it.
+    """The data of a page, under its title; an unreadable or empty cache ends the script with what to do about it.
 
     whole_cache : the page is about all runs, so the chosen run and slice do not apply to it.
     benchmark : the page fits on one half of the run and judges on the other, so the slice does not apply to it.
     """
-    st.title(page_for(name).question)
     chosen: _Chosen = st.session_state[_CHOSEN]
     if chosen.error is not None:
         raise chosen.error
     if chosen.selection is None:
+        end_opening()
         st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
         st.stop()
     kind = CacheView if whole_cache else BenchmarkView if benchmark else View
     view = kind(chosen.cache, chosen.runs, chosen.selection)
     page = Page(name, view, current_theme())
-    if kind is View and view.run.n_samples == 0:
+    empty = kind is View and view.run.n_samples == 0
+    end_opening()
+    if empty:
         page.caption(view.caption())
         st.info("No sample is in this slice. Widen it in the sidebar.")
         st.stop()

@@ -14,6 +14,11 @@ html { font-size: 125%; }
 </style>"""
 
 
+def presenting() -> bool:
+    """Whether the page was opened with ?present=1."""
+    return st.query_params.get("present") == "1"
+
+
 def present(current: StreamlitPage, pages: Sequence[StreamlitPage]) -> None:
     """Hide what a room does not need and add the two buttons; ctrl + left / right press them."""
     st.html(_STYLE)

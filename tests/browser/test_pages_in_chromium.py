@@ -95,6 +95,7 @@ def test_choosing_a_feature_changes_the_page_and_the_printed_link_works(visit, i
     expect(page.get_by_text("feature: spread of routing entropy over depth")).to_be_visible(timeout=30_000)
     idle(page)
     assert figures(page) != before
+    page.get_by_role("button", name="Link to this view").click()
     link = page.get_by_test_id("stCode").last.inner_text().strip()
     again = visit(link)
     assert figures(again) == figures(page)
