@@ -3,7 +3,8 @@
 Not a test: a measurement, run by `make scale`. It builds the cache (3 GB with its shards, removed afterwards), serves
 it, opens every page on a run that nobody has opened before (cold), then clicks through the navigation (warm).
 Promises: the verdict or a bar within 2 s, the verdict and a figure within 10 s (60 s behind a bar on pages that fit or
-go over all runs), a warm switch within 1.5 s, the server below 3 GB.
+go over all runs), a warm switch within 1.5 s, the server below 3 GB. Before every page a bare Streamlit page of one bar
+is opened in the same browser: what that takes is Streamlit's own start, and nothing that a page could do.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from urllib.parse import urlencode
@@ -38,6 +41,12 @@ PATIENCE = 120.0
 NO_FIGURE = ("yourdata",)
 BEHIND_A_BAR = ("overview", "sweep", "paper", "controls", "bandwidth", "calibrators", "probes")
 ROUNDS = 2
+BARE = """
+import streamlit as st
+
+st.title("Bare")
+st.progress(0.0, "working")
+"""
 # Pages on the whole cache share what they compute; another feature keeps the Sweep's first visit cold.
 FEATURES = {"sweep": "r_std"}
 MARKS = ("sign", "verdict", "figure", "rest")
@@ -106,6 +115,17 @@ def addresses(cache: Cache) -> dict[str, str]:
     return found
 
 
+def open_bare(browser: Browser, address: str) -> float:
+    """Seconds to the bar of a page that has nothing else to do."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.add_init_script(WATCH)
+    page.goto(address)
+    page.wait_for_function("window.seen.sign", timeout=PATIENCE * 1000)
+    took = float(page.evaluate("window.seen.sign")) / 1000
+    page.close()
+    return took
+
+
 def open_cold(browser: Browser, address: str) -> dict[str, float]:
     """Seconds to the first sign of life, the verdict, the first figure and rest; what never came is missing."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -129,24 +149,37 @@ def shown(seconds: float | None, limit: float) -> str:
     return f"{seconds:8.2f} s{' ' if seconds <= limit else '!'}"
 
 
+@contextmanager
+def serve_bare(cache: Path) -> Iterator[str]:
+    """The address of the bare page."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "bare.py"
+        script.write_text(BARE)
+        with serve(script, cache) as address:
+            yield address
+
+
 def measure(cache: Path) -> int:
     """Print the table; 1 if a promise was missed."""
     with open_cache(cache) as opened:
         sizes, places = opened.runs()["n_samples"], addresses(opened)
     missed = 0
-    with serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
-        server = next(child for child in psutil.Process().children() if "streamlit" in " ".join(child.cmdline()))
+    with serve_bare(cache) as bare, serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
+        server = next(child for child in psutil.Process().children() if "app/main.py" in " ".join(child.cmdline()))
         memory = Memory(server)
         browser = launch(playwright)
         print(f"{len(sizes)} runs, {sizes.sum():,} samples; load average {os.getloadavg()[0]:.1f}")
-        print(f"{'page':<26}{'first sign':>11}{'verdict':>11}{'figure':>11}{'at rest':>11}{'server':>12}")
+        print(
+            f"{'page':<26}{'bare page':>9}{'first sign':>13}{'verdict':>11}{'figure':>11}{'at rest':>11}{'server':>12}"
+        )
         for name, place in places.items():
+            floor = open_bare(browser, bare)
             seen = open_cold(browser, f"{app}/{place}")
             drawn = LONG if name in BEHIND_A_BAR else FIGURE
             limits = {"sign": SIGN, "verdict": drawn} | ({} if name in NO_FIGURE else {"figure": drawn})
             missed += sum(seen.get(mark, PATIENCE) > limit for mark, limit in limits.items())
             columns = (shown(seen.get(mark), limits.get(mark, PATIENCE)) for mark in MARKS)
-            print(f"{name:<26}{' '.join(columns)}{memory.now():9.0f} MB", flush=True)
+            print(f"{name:<26}{floor:7.2f} s {' '.join(columns)}{memory.now():9.0f} MB", flush=True)
         print("Warm switch")
         window = browser.new_page(viewport={"width": 1280, "height": 900})
         window.goto(app)
