@@ -55,13 +55,14 @@ def support_power(curves: dict[int, PowerCurve], theme: Theme) -> go.Figure:
         height=420,
     )
     shades = ("#9E86C8", "#4C97B9", "#35B779")  # each readable on white and on black
-    # Where every bin is well filled the curves coincide: the later ones let the earlier ones show through.
-    for (support, curve), colour, dash in zip(curves.items(), shades, ("solid", "dash", "dot"), strict=False):
+    # Where every bin is well filled the curves coincide: rings inside rings, and lines that let earlier ones through.
+    styles = zip(shades, ("solid", "dash", "dot"), (14, 9, 4), strict=True)
+    for (support, curve), (colour, dash, size) in zip(curves.items(), styles, strict=False):
         table = curve.table
         fig.add_trace(
             go.Scatter(
                 x=table["delta"], y=table["rate"], mode="lines+markers", name=f"at least {support} a side",
-                line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": "circle-open", "size": 8},
+                line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": "circle-open", "size": size},
                 hovertemplate="gap %{x:.2f}: found in %{y:.0%}<extra>%{fullData.name}</extra>",
             )
         )  # fmt: skip
