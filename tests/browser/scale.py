@@ -2,9 +2,10 @@
 
 Not a test: a measurement, run by `make scale`. It builds the cache (3 GB with its shards, removed afterwards), serves
 it, opens every page on a run that nobody has opened before (cold), then clicks through the navigation (warm).
-Promises: the verdict or a bar within 2 s, the verdict and a figure within 10 s (60 s behind a bar on pages that fit or
-go over all runs), a warm switch within 1.5 s, the server below 3 GB. Before every page a bare Streamlit page of one bar
-is opened in the same browser: what that takes is Streamlit's own start, and nothing that a page could do.
+Promises: the page's question on screen at most 1 s later than a bare Streamlit page shows its title in the same browser
+(Streamlit's own start, 1.5 to 2 s here, which no page can shorten; timed anew before every page), the verdict and a
+figure within 10 s (60 s behind a bar on pages that fit or go over all runs), a warm switch within 1.5 s, the server
+below 3 GB.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from engine.store import Cache, open_cache, publish  # noqa: E402
 from tests.browser.latency import serve  # noqa: E402
 from tests.browser.windows import launch, switch  # noqa: E402
 
-SIGN, FIGURE, LONG, SWITCH, MEMORY = 2.0, 10.0, 60.0, 1.5, 3000.0  # seconds, the last one megabytes
+SIGN, FIGURE, LONG, SWITCH, MEMORY = 1.0, 10.0, 60.0, 1.5, 3000.0  # seconds, the first after a bare page; megabytes
 PATIENCE = 120.0
 NO_FIGURE = ("yourdata",)
 BEHIND_A_BAR = ("overview", "sweep", "paper", "controls", "bandwidth", "calibrators", "probes")
@@ -54,7 +55,7 @@ MARKS = ("sign", "verdict", "figure", "rest")
 WATCH = """
 window.seen = {};
 const marks = {
-    sign: () => document.querySelector('p[style*="border-left"], [data-testid="stProgress"]'),
+    sign: () => document.querySelector('h1, p[style*="border-left"], [data-testid="stProgress"]'),
     verdict: () => document.querySelector('p[style*="border-left"]'),
     figure: () => document.querySelector('.js-plotly-plot .main-svg'),
     rest: () => document.querySelector('h1')
@@ -116,7 +117,7 @@ def addresses(cache: Cache) -> dict[str, str]:
 
 
 def open_bare(browser: Browser, address: str) -> float:
-    """Seconds to the bar of a page that has nothing else to do."""
+    """Seconds to the title of a page that has nothing else to do."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.add_init_script(WATCH)
     page.goto(address)
@@ -176,7 +177,7 @@ def measure(cache: Path) -> int:
             floor = open_bare(browser, bare)
             seen = open_cold(browser, f"{app}/{place}")
             drawn = LONG if name in BEHIND_A_BAR else FIGURE
-            limits = {"sign": SIGN, "verdict": drawn} | ({} if name in NO_FIGURE else {"figure": drawn})
+            limits = {"sign": floor + SIGN, "verdict": drawn} | ({} if name in NO_FIGURE else {"figure": drawn})
             missed += sum(seen.get(mark, PATIENCE) > limit for mark, limit in limits.items())
             columns = (shown(seen.get(mark), limits.get(mark, PATIENCE)) for mark in MARKS)
             print(f"{name:<26}{floor:7.2f} s {' '.join(columns)}{memory.now():9.0f} MB", flush=True)
