@@ -199,12 +199,12 @@ def test_a_torch_file_without_parameters_is_named(tmp_path, digits, content):
         extract_timm(tmp_path / "odd.pth", digits, backbone="micro_vit", image_size=16, run_id="x", device="cpu")
 
 
-def test_a_timm_model_whose_blocks_cannot_be_told_is_refused_by_name(colourful, tmp_path):
+def test_a_timm_model_that_lists_only_its_head_has_norms_of_its_blocks(colourful, tmp_path):
     torch.save(create_model("convit_tiny", image_size=32).state_dict(), tmp_path / "convit.pth")
-    with pytest.raises(InvalidInput, match="ConVit"):
-        extract_timm(
-            tmp_path / "convit.pth", colourful, backbone="convit_tiny", image_size=32, run_id="x", device="cpu"
-        )
+    record = extract_timm(
+        tmp_path / "convit.pth", colourful, backbone="convit_tiny", image_size=32, run_id="x", device="cpu"
+    )
+    assert record.extra_names == tuple(f"blocks.{number} norm" for number in range(12))
 
 
 def test_an_inactive_block_ar_run_has_no_profile(tmp_path, digits, tiny_config):
