@@ -100,9 +100,12 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def _check_size(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """DuckDB opens a file cut short as long as its catalogue is there, and fails only when it misses a block."""
+    """DuckDB opens a file cut short as long as its catalogue is there, and fails only when it misses a block.
+
+    Blocks in use count, not all that its header names: DuckDB itself cuts free ones off the end, after the header.
+    """
     [(n_bytes,)] = connection.execute(
-        "SELECT block_size * total_blocks FROM pragma_database_size() WHERE database_name = ?", [ALIAS]
+        "SELECT block_size * used_blocks FROM pragma_database_size() WHERE database_name = ?", [ALIAS]
     ).fetchall()
     if path.stat().st_size < HEADERS + n_bytes:
         raise NotACache(f"{path}: cut short; {REMEDY}")
