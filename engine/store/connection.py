@@ -102,13 +102,24 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 def _check_size(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """DuckDB opens a file cut short as long as its catalogue is there, and fails only when it misses a block.
 
-    Blocks in use count, not all that its header names: DuckDB itself cuts free ones off the end, after the header.
+    DuckDB itself cuts free blocks off the end after it has counted them, so a file shorter than its header says is
+    whole if it has the last block in use. Finding that one takes long in a large cache, and is seldom needed.
     """
-    [(n_bytes,)] = connection.execute(
-        "SELECT block_size * used_blocks FROM pragma_database_size() WHERE database_name = ?", [ALIAS]
+    [(block_size, n_counted)] = connection.execute(
+        "SELECT block_size, total_blocks FROM pragma_database_size() WHERE database_name = ?", [ALIAS]
     ).fetchall()
-    if path.stat().st_size < HEADERS + n_bytes:
+    n_there = (path.stat().st_size - HEADERS) // block_size
+    if n_there < n_counted and n_there <= _last_block_in_use(connection):
         raise NotACache(f"{path}: cut short; {REMEDY}")
+
+
+def _last_block_in_use(connection: duckdb.DuckDBPyConnection) -> int:
+    """The number, from 0, of the last block that holds rows of a table or a part of the catalogue."""
+    named = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [ALIAS]).fetchall()
+    rows = "SELECT max(greatest(block_id, list_max(additional_block_ids))) FROM pragma_storage_info(?) WHERE persistent"
+    last = [connection.execute(rows, [f"{ALIAS}.{name}"]).fetchall()[0][0] for (name,) in named]
+    last += connection.execute("SELECT max(block_id) FROM pragma_metadata_info(?)", [ALIAS]).fetchall()[0]
+    return max((number for number in last if number is not None), default=-1)
 
 
 def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:

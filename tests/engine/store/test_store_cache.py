@@ -57,6 +57,9 @@ def test_a_cache_that_duckdb_made_shorter_itself_is_whole(published):
     assert whole <= published.stat().st_size < counted
     with open_cache(published) as cache:
         assert [cache.load(run_id).run_id for run_id in cache.runs()["run_id"]] == cache.runs()["run_id"].tolist()
+    os.truncate(published, published.stat().st_size - 1)
+    with pytest.raises(NotACache, match="cut short"):
+        open_cache(published)
 
 
 REFUSED = {
