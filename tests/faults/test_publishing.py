@@ -87,6 +87,7 @@ def test_ten_viewers_while_it_is_replaced_again_and_again(scene: Scene):
 
     async def watch() -> None:
         async with Audience(scene) as audience:
+            assert await audience.browse() == {"old"}  # else a cache of an earlier test is the last one that was read
             replacing = asyncio.create_task(asyncio.to_thread(_replace, scene, 40))
             assert await browse_until(replacing.done, audience) <= {"old", "new"}
             await replacing
