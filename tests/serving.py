@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,6 +73,16 @@ def serve(
     settings = os.environ | {"ROUTECAL_CACHE": str(cache)} | environment
     with running([*command, "--server.address", "127.0.0.1"], port, log, folder=ROOT, environment=settings) as served:
         yield served
+
+
+@contextmanager
+def serve_bare(source: str, cache: Path) -> Iterator[Served]:
+    """A page of a few lines, beside which a page of the dashboard is timed."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "bare.py"
+        script.write_text(source)
+        with serve(cache, script=str(script)) as served:
+            yield served
 
 
 @contextmanager

@@ -237,12 +237,11 @@ def run_page(script: Callable[[], None]) -> None:
         draw_sidebar()
         script()
         raise_failure_of_a_fragment()
-    except Exception as error:
-        end_opening()
-        if not isinstance(error, CacheError):
-            raise
+    except CacheError as error:
         chosen: _Chosen = st.session_state[_CHOSEN]
         show_unreadable(error, chosen.path, chosen.cache)
+    finally:
+        end_opening()  # of a page that never had its data
 
 
 def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
@@ -255,7 +254,6 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) 
     if chosen.error is not None:
         raise chosen.error
     if chosen.selection is None:
-        end_opening()
         st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
         st.stop()
     kind = CacheView if whole_cache else BenchmarkView if benchmark else View

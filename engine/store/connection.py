@@ -83,13 +83,13 @@ def read_meta(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(connection.execute(f"SELECT key, value FROM {ALIAS}.meta").fetchall())
 
 
+def _table_names(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [ALIAS]).fetchall()
+    return {name for (name,) in found}
+
+
 def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    found = {
-        name
-        for (name,) in connection.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [ALIAS]
-        ).fetchall()
-    }
+    found = _table_names(connection)
     if "meta" not in found:
         raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {REMEDY}")
     version = read_meta(connection).get("schema_version", "none")
@@ -115,9 +115,8 @@ def _check_size(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 def _last_block_in_use(connection: duckdb.DuckDBPyConnection) -> int:
     """The number, from 0, of the last block that holds rows of a table or a part of the catalogue."""
-    named = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [ALIAS]).fetchall()
     rows = "SELECT max(greatest(block_id, list_max(additional_block_ids))) FROM pragma_storage_info(?) WHERE persistent"
-    last = [connection.execute(rows, [f"{ALIAS}.{name}"]).fetchall()[0][0] for (name,) in named]
+    last = [connection.execute(rows, [f"{ALIAS}.{name}"]).fetchall()[0][0] for name in _table_names(connection)]
     last += connection.execute("SELECT max(block_id) FROM pragma_metadata_info(?)", [ALIAS]).fetchall()[0]
     return max((number for number in last if number is not None), default=-1)
 

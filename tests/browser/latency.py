@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from app.registry import PAGES, page_for  # noqa: E402
-from tests import serving  # noqa: E402
 from tests.browser.dragging import drag_live_slider  # noqa: E402
 from tests.browser.windows import AT_REST, PATIENCE, launch, switch  # noqa: E402
+from tests.serving import serve, serve_bare  # noqa: E402
 
 PRESSES, ROUNDS = 14, 3
 SWITCH_LIMIT = 1.0  # seconds
@@ -64,13 +61,6 @@ NEXT_PAINT = """place => new Promise(resolve => {
     };
     look();
 })"""
-
-
-@contextmanager
-def serve(script: Path, cache: Path) -> Iterator[str]:
-    """The address at which a script is served."""
-    with serving.serve(cache, script=str(script)) as served:
-        yield served.address
 
 
 def open_with_slider(browser: Browser, address: str, label: str) -> Page:
@@ -151,23 +141,16 @@ def measure_switches(browser: Browser, app: str) -> None:
 
 
 def main(cache: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "bare.py"
-        script.write_text(BARE)
-        with (
-            serve(script, cache) as bare,
-            serve(ROOT / "app/main.py", cache) as app,
-            sync_playwright() as playwright,
-        ):
-            browser = launch(playwright)
-            print("Slider to painted figure")
-            for slider in SLIDERS:
-                measure_slider(browser, bare, app, slider)
-            print("Dragging the live slider of the Bandwidth lab")
-            measure_dragging(browser, app)
-            print("Warm page switch to painted figure")
-            measure_switches(browser, app)
-            browser.close()
+    with serve_bare(BARE, cache) as bare, serve(cache) as app, sync_playwright() as playwright:
+        browser = launch(playwright)
+        print("Slider to painted figure")
+        for slider in SLIDERS:
+            measure_slider(browser, bare.address, app.address, slider)
+        print("Dragging the live slider of the Bandwidth lab")
+        measure_dragging(browser, app.address)
+        print("Warm page switch to painted figure")
+        measure_switches(browser, app.address)
+        browser.close()
 
 
 if __name__ == "__main__":

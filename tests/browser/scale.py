@@ -17,8 +17,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from urllib.parse import urlencode
@@ -35,8 +33,8 @@ from app.selection import Protocol, Selection, Slice  # noqa: E402
 from app.view import View  # noqa: E402
 from engine.bench.scale_data import write_sweep  # noqa: E402
 from engine.store import Cache, open_cache, publish  # noqa: E402
-from tests.browser.latency import serve  # noqa: E402
 from tests.browser.windows import launch, switch  # noqa: E402
+from tests.serving import serve, serve_bare  # noqa: E402
 
 SIGN, FIGURE, LONG, SWITCH, MEMORY = 1.0, 10.0, 60.0, 1.5, 3000.0  # seconds, the first after a bare page; megabytes
 PATIENCE = 120.0
@@ -160,23 +158,13 @@ def shown(seconds: float | None, limit: float) -> str:
     return f"{seconds:8.2f} s{' ' if seconds <= limit else '!'}"
 
 
-@contextmanager
-def serve_bare(cache: Path) -> Iterator[str]:
-    """The address of the bare page."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "bare.py"
-        script.write_text(BARE)
-        with serve(script, cache) as address:
-            yield address
-
-
 def measure(cache: Path) -> int:
     """Print the table; 1 if a promise was missed."""
     with open_cache(cache) as opened:
         sizes, places = opened.runs()["n_samples"], addresses(opened)
     missed = 0
-    with serve_bare(cache) as bare, serve(ROOT / "app/main.py", cache) as app, sync_playwright() as playwright:
-        server = next(child for child in psutil.Process().children() if "app/main.py" in " ".join(child.cmdline()))
+    with serve_bare(BARE, cache) as bare, serve(cache) as app, sync_playwright() as playwright:
+        server = psutil.Process(app.process.pid)
         memory = Memory(server)
         browser = launch(playwright)
         print(f"{len(sizes)} runs, {sizes.sum():,} samples; load average {os.getloadavg()[0]:.1f}")
@@ -185,8 +173,8 @@ def measure(cache: Path) -> int:
         )
         for name, place in places.items():
             wait_for_rest(server)
-            floor = open_bare(browser, bare)
-            seen = open_cold(browser, f"{app}/{place}")
+            floor = open_bare(browser, bare.address)
+            seen = open_cold(browser, f"{app.address}/{place}")
             drawn = LONG if name in BEHIND_A_BAR else FIGURE
             limits = {"sign": floor + SIGN, "verdict": drawn} | ({} if name in NO_FIGURE else {"figure": drawn})
             missed += sum(seen.get(mark, PATIENCE) > limit for mark, limit in limits.items())
@@ -194,7 +182,7 @@ def measure(cache: Path) -> int:
             print(f"{name:<26}{floor:7.2f} s {' '.join(columns)}{memory.now():9.0f} MB", flush=True)
         print("Warm switch")
         window = browser.new_page(viewport={"width": 1280, "height": 900})
-        window.goto(app)
+        window.goto(app.address)
         window.get_by_test_id("stSidebarNav").wait_for(timeout=PATIENCE * 1000)
         times: dict[str, list[float]] = {entry.name: [] for entry in PAGES}
         for _ in range(ROUNDS + 1):
