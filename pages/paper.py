@@ -18,7 +18,7 @@ MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
 page = open_page("paper", whole_cache=True)
 view = page.view = tables.PublishedView(page.view.cache, page.view.runs, page.view.selection)
 claims, known = results_paper.claims(), results_paper.evidence(view)
-answered = paper.conclude(known)
+answered = results_paper.conclusions(view, known)
 page.verdict(f"{audit.summarise(claims)} {paper.summarise(answered)}", controls=False)
 
 page.heading("A published table beside this cache")
@@ -41,7 +41,7 @@ with st.container():  # it grows, and a control below that moves would no longer
         known = ask(view, known, counterpart.sources, "table", start="probes" not in counterpart.sources)
     if counterpart is None or known.has(counterpart.sources):
         try:
-            own = paper.build(name, known, cell)
+            own = results_paper.counterpart(view, known, name, cell)
         except paper.NoCounterpart as none:
             reason = f"This cache has no counterpart: {none}"
     column = quantity if own is None else tables.own_column(own, quantity)
@@ -98,7 +98,7 @@ every = st.toggle(
 )  # fmt: skip
 if every:
     known = ask(view, known, paper.CONCLUSION_SOURCES, "conclusions", start=True)
-readings = paper.conclude(known)
+readings = results_paper.conclusions(view, known)
 if len(readings) > len(answered):
     st.rerun()  # the sentence at the top counts them too
 for reading in readings:

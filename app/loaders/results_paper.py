@@ -14,7 +14,7 @@ from app.loaders.keeping import keep
 from app.loaders.results_sweep import diagnosed
 from app.view import View
 from engine.claims import ClaimResult, audit
-from engine.evidence import SOURCES, Evidence
+from engine.evidence import SOURCES, Evidence, Reading, build, conclude
 from engine.gaps.gap import MIN_SUPPORT
 from engine.sweep import DEFAULT_FEATURE, is_ensemble, single_models
 from engine.types import Progress
@@ -40,6 +40,26 @@ def evidence(view: View) -> Evidence:
     asked = {name: jobs().find(source_key(view, name)) for name in SOURCES}
     known = {name: found for name, found in asked.items() if found is not None}
     return Evidence(runs, {"gaps": gaps, "error_link": link} | known)
+
+
+@keep(max_entries=16)
+def _conclusions(fingerprint: str, sources: tuple[str, ...], _known: Evidence) -> list[Reading]:  # noqa: ARG001  (key)
+    return conclude(_known)
+
+
+def conclusions(view: View, known: Evidence) -> list[Reading]:
+    """What the cache says about every conclusion of the paper whose source is known."""
+    return _conclusions(view.selection.fingerprint, tuple(known.found), known)
+
+
+@keep(max_entries=64)
+def _counterpart(fingerprint: str, name: str, cell: str, _known: Evidence) -> pd.DataFrame:  # noqa: ARG001  (key)
+    return build(name, _known, cell)
+
+
+def counterpart(view: View, known: Evidence, name: str, cell: str) -> pd.DataFrame:
+    """A published table made of this cache, once its sources are known; raises `NoCounterpart` where there is none."""
+    return _counterpart(view.selection.fingerprint, name, cell, known)
 
 
 def source_key(view: View, source: str) -> Hashable:

@@ -18,17 +18,20 @@ _FAMILY = {
 }  # fmt: skip
 _RAW = ("No calibration", "Raw (no calibration)")
 _ROOM = 0.22  # of the axis, for the number beside the rightmost point
+_SPACE = "\u2002"  # between a point and its number
 _FAR = 2.5  # a raw value this many times beyond the others would flatten them
 
 
-def _interval(frame: pd.DataFrame, row: str, column: str, value: float, std: float) -> tuple[float, float] | None:
-    """The printed interval of a quantity, else its standard deviation on both sides."""
-    ends = [
-        frame[(frame["row"] == row) & (frame["column"] == f"{column} CI {end}")]["value"] for end in ("low", "high")
-    ]
-    if all(len(end) and pd.notna(end.iloc[0]) for end in ends):
-        return float(ends[0].iloc[0]), float(ends[1].iloc[0])
-    return None if pd.isna(std) else (value - std, value + std)
+def _intervals(frame: pd.DataFrame, column: str) -> dict[str, tuple[float, float]]:
+    """By row: the printed interval of a quantity, else its standard deviation on both sides; neither: not there."""
+
+    def values(name: str, field: str = "value") -> pd.Series:
+        return frame[frame["column"] == name].set_index("row")[field]
+
+    value, std = values(column), values(column, "std").astype(float)
+    around = pd.DataFrame({"low": value - std, "high": value + std}).dropna()
+    printed = pd.DataFrame({end: values(f"{column} CI {end}") for end in ("low", "high")}).dropna()
+    return {row: (float(low), float(high)) for part in (around, printed) for row, low, high in part.itertuples()}
 
 
 def _method(row: str) -> str:
@@ -67,10 +70,11 @@ def table_column(frame: pd.DataFrame, column: str, theme: Theme, *, whose: str) 
         theme, title=f"{whose}: {column}", x=column, cells=names, n_lanes=[1] * len(names), lane=14, below=64, width=52
     )
     fig = drawn.figure
+    intervals = _intervals(frame, column)
     marks = [
-        _Mark(row, value, text, _interval(frame, row, column, value, std), lanes[0], _method(row))
-        for row, value, std, text, lanes, beyond in zip(
-            rows["row"], rows["value"], rows["std"], rows["text"], drawn.lanes, far, strict=True
+        _Mark(row, value, text, intervals.get(row), lanes[0], _method(row))
+        for row, value, text, lanes, beyond in zip(
+            rows["row"], rows["value"], rows["text"], drawn.lanes, far, strict=True
         )
         if not beyond
     ]
@@ -85,6 +89,13 @@ def table_column(frame: pd.DataFrame, column: str, theme: Theme, *, whose: str) 
         )  # fmt: skip
     fig.add_trace(
         go.Scatter(
+            x=[max(mark.reach) for mark in marks], y=[mark.y for mark in marks], mode="text", name="numbers",
+            text=[_SPACE + mark.text.partition(" ")[0] for mark in marks], textposition="middle right",
+            textfont={"color": theme.muted}, cliponaxis=False, hoverinfo="skip", showlegend=False,
+        )
+    )  # fmt: skip
+    fig.add_trace(
+        go.Scatter(
             x=[mark.value for mark in marks], y=[mark.y for mark in marks], mode="markers", name=column,
             hovertext=[f"{mark.row}<br>{mark.text}" for mark in marks], hovertemplate="%{hovertext}<extra></extra>",
             marker={
@@ -93,18 +104,10 @@ def table_column(frame: pd.DataFrame, column: str, theme: Theme, *, whose: str) 
             }, showlegend=False,
         )
     )  # fmt: skip
-    numbers = [
-        {"x": max(mark.reach), "y": mark.y, "text": mark.text.partition(" ")[0], "xanchor": "left", "xshift": 8,
-         "showarrow": False, "font": {"color": theme.muted}}
-        for mark in marks
-    ]  # fmt: skip
     low = min([0.0, *(x for mark in marks for x in mark.reach)])
     high = max([0.0, *(x for mark in marks for x in mark.reach)])
     span = high - low or 1.0
-    fig.update_layout(
-        annotations=[*fig.layout.annotations, *numbers],
-        xaxis={"range": [low - 0.03 * span, high + _ROOM * span], "nticks": 6},
-    )
+    fig.update_xaxes(range=[low - 0.03 * span, high + _ROOM * span], nticks=6)
     if low < 0:
         reference(fig, theme, x0=0, x1=0, y0=0, y1=drawn.depth)
     return fig

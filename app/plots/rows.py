@@ -73,7 +73,6 @@ def row_figure(
     """
     scale = theme.font_size / 14
     margin = round(left * scale)
-    fig = figure(theme, title=title, x=x, y="")
     depth, lanes = (26 * scale if heads else 0.0), []
     labels = [
         {"text": text, "x": x, "y": 0, "yanchor": "top", "showarrow": False, "borderpad": 0,
@@ -87,10 +86,11 @@ def row_figure(
         lanes.append([depth + lane * scale * (position + 0.5) for position in range(count)])
         depth += (lane * count + _GAP) * scale
     bottom = round(below * scale)
-    fig.update_layout(
-        yaxis={"visible": False, "range": [depth, 0], "fixedrange": True},
-        margin={"t": _TOP, "b": bottom, "l": margin, "r": 12},
-        height=round(depth) + _TOP + bottom,
-        annotations=labels,  # all at once: adding one at a time checks all of them every time
-    )
+    layout = {
+        "yaxis": {"visible": False, "range": [depth, 0], "fixedrange": True},
+        "margin": {"t": _TOP, "b": bottom, "l": margin, "r": 12},
+        "height": round(depth) + _TOP + bottom,
+        "annotations": labels,
+    }
+    fig = figure(theme, title=title, x=x, y="", layout=layout)
     return RowFigure(fig, lanes, lane * scale, depth)
