@@ -18,6 +18,7 @@ from engine.gaps.permutation import PermutationResult, permutation_test_of_count
 from engine.gaps.presets import HEADLINES, PAPER
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
+from engine.threads import keep_blas_to_one_thread
 from engine.types import Progress
 from engine.wording import LOW_TO_HIGH, OTHER_SEEDS, capital
 
@@ -195,6 +196,7 @@ def judge(
     (about a second at n = 10,000); without them the verdict says that this was not checked. n_bins, min_support and
     quantiles are settings of the paper's test.
     """
+    keep_blas_to_one_thread()
     validation.fraction("alpha", alpha)
     contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=PAPER.matching, quantiles=quantiles)
     paper = permutation_test_of_counts(contingency, min_support=min_support)

@@ -18,7 +18,7 @@ _FAMILY = {
 }  # fmt: skip
 _RAW = ("No calibration", "Raw (no calibration)")
 _ROOM = 0.22  # of the axis, for the number beside the rightmost point
-_SPACE = "\u2002"  # between a point and its number
+_SPACE = "\u2003"  # between a point and its number
 _FAR = 2.5  # a raw value this many times beyond the others would flatten them
 
 

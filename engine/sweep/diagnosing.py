@@ -23,6 +23,7 @@ from engine.gaps.presets import PAPER
 from engine.gaps.trend import trend_test
 from engine.store import Cache
 from engine.sweep.chance import P_COLUMNS, add_multiplicity
+from engine.threads import keep_blas_to_one_thread
 from engine.types import CELL, Progress, RunData
 
 DEFAULT_FEATURE = "r_agg"
@@ -82,6 +83,7 @@ def diagnose(
     two p-values there are corrected columns (`paper_p_holm`, ...) over the runs that could be tested, and
     `paper_rejects` / `audited_rejects` at `alpha`, uncorrected.
     """
+    keep_blas_to_one_thread()  # its threads would take the cores that the runs are shared among
     validation.fraction("alpha", alpha)
     runs = cache.runs()
     needs_logits = feature_name == "pred_entropy"
