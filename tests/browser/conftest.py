@@ -116,6 +116,9 @@ def visit(browser: Browser, person: Callable[..., BrowserContext], server: Serve
         page.goto(address if address.startswith("http") else f"{of.address}/{address}")
         page.wait_for_selector('[data-testid="stApp"]', timeout=60_000)
         wait_until_idle(page)
+        assert not page.get_by_test_id("stException").count(), "\n".join(
+            ["an error on the page", *of.faults(logged[of])]
+        )
         return page
 
     yield open_
