@@ -4,16 +4,13 @@ import streamlit as st
 
 from app import paper_tables as tables
 from app.components.evidence import ask
-from app.components.fragment import fragment
 from app.components.page import open_page
+from app.components.paper_parts import show_conclusions, show_statements
 from app.loaders import results_paper
 from app.plots import paper as plots
 from engine import claims as audit
 from engine import evidence as paper
-from engine.evidence.conclusions import as_frame
 from engine.published import TABLES, load
-
-MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
 
 page = open_page("paper", whole_cache=True)
 view = page.view = tables.PublishedView(page.view.cache, page.view.runs, page.view.selection)
@@ -64,32 +61,7 @@ with st.container():  # it grows, and a control below that moves would no longer
             wide = tables.wide(frame, style)
             page.table(wide, key, names={column: column for column in wide} | {"row": "Row"})
 
-page.heading("Does the paper add up?")
-page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")
-
-
-@fragment
-def listed_claims() -> None:
-    """The filters redraw this part only."""
-    first, second, third = st.columns(3)
-    outcome = first.selectbox("Outcome", ["all", *audit.OUTCOMES], key="claim", bind="query-params")
-    topics = list(dict.fromkeys(result.topic for result in claims))
-    topic = second.selectbox("Topic", ["all", *topics], key="topic", bind="query-params")
-    words = third.text_input("Contains", key="words", bind="query-params")
-    frame = tables.filtered(audit.as_frame(claims), outcome, topic, words)
-    st.caption(f"{len(frame)} of {len(claims)} statements")
-    page.table(
-        frame,
-        "claims",
-        names={
-            "outcome": "Outcome", "claim": "Statement, in our words", "stated": "Stated", "recomputed": "Recomputed",
-            "where": "Where", "how": "How compared",
-        },
-        widths={"outcome": 100, "claim": 260, "stated": 130, "recomputed": 230, "where": 140, "how": 280},
-    )  # fmt: skip
-
-
-listed_claims()
+show_statements(page, claims)
 
 page.heading("What does this cache say about the paper's conclusions?")
 every = st.toggle(
@@ -101,20 +73,7 @@ if every:
 readings = results_paper.conclusions(view, known)
 if len(readings) > len(answered):
     st.rerun()  # the sentence at the top counts them too
-for reading in readings:
-    with st.container(gap="xxsmall"):
-        page.text(f"{MARKS[reading.outcome]} {reading.claim}: {reading.outcome}")
-        page.caption(f"{reading.found} ({reading.where})")
-with st.expander("As a table"):
-    page.table(
-        as_frame(readings),
-        "conclusions",
-        names={
-            "outcome": "This cache", "claim": "Conclusion, in our words", "found": "Its own numbers", "where": "Where",
-            "rule": "Supported if",
-        },
-        widths={"outcome": 110, "claim": 220, "found": 320, "where": 120, "rule": 260},
-    )  # fmt: skip
+show_conclusions(page, readings)
 page.how(r"""
 **Statements.** A printed number stands for the interval of all numbers that round to it, and a statement differs only
 if no choice inside the intervals makes it true; both conventions of the standard deviation are tried. That a statement
