@@ -21,8 +21,9 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(VENV)/bin/mypy
 
+# Three workers for two cores: browsers and servers are often waited for. Threads of BLAS would only take turns with them.
 unit: $(VENV)/dev.stamp chromium
-	$(PY) -m pytest -n 2 --dist loadgroup --durations 12
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
 
 # Random examples for MINUTES, of all targets or of those called ONLY; failing ones are kept under .hypothesis.
 MINUTES ?= 10
