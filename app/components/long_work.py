@@ -22,7 +22,7 @@ from engine.types import Progress
 
 Result = TypeVar("Result")
 FIRST_LOOK = 0.4
-"""Seconds to wait before a bar is drawn: what is quick comes without one. Tests wait longer."""
+"""Seconds from the start of work until its bar is drawn: what is quick comes without one. Tests wait longer."""
 _GLANCE = 0.3
 """Seconds between two looks at a job."""
 
@@ -72,7 +72,7 @@ def _wait_or_offer(
     wanted = st.session_state.get(stopped) != key and (start or st.session_state.get(asked) == key)
     if wanted and failure is None:
         job = jobs().watch(key, compute, viewer())
-        wait([job.future], timeout=FIRST_LOOK)
+        wait([job.future], timeout=max(0.0, FIRST_LOOK - job.age))  # not again for whoever comes back to it
         if not _is_done(job):
             _show_progress(name, key, compute, stop)
             return None

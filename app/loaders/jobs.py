@@ -41,9 +41,15 @@ class Job(Generic[Result]):
         self.fraction, self.text = 0.0, "waiting for other work to finish"
         self.future: Future[Result] = Future()
         self._compute = compute
+        self._asked = time.monotonic()
         self._seen: dict[str, float] = {}
         self._stopped = False
         self._guard = threading.Lock()
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was asked for."""
+        return time.monotonic() - self._asked
 
     def work(self) -> Result:
         """Compute; called on a worker thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -145,6 +145,32 @@ def test_it_draws_a_bar_and_the_rest_of_the_page_while_it_works(monkeypatch):
     wait([jobs().watch("bar", lambda _progress: True, "test").future], timeout=5)
     app.run()
     assert app.markdown[0].value == "found True"
+
+
+def test_whoever_comes_back_to_work_under_way_does_not_wait_for_its_bar_again(monkeypatch):
+    monkeypatch.setattr(component, "FIRST_LOOK", 0.2)
+    waited: list[float] = []
+
+    def note(futures: list[Future[object]], timeout: float) -> None:
+        waited.append(timeout)
+        wait(futures, timeout=timeout)
+
+    monkeypatch.setattr(component, "wait", note)
+    gate = threading.Event()
+    monkeypatch.setattr(module, "_TEST_GATE", gate, raising=False)
+
+    def script() -> None:
+        from app.components.long_work import long_work
+        from app.loaders import jobs
+
+        long_work("wait", "comes back", lambda _progress: jobs._TEST_GATE.wait(20), label="Wait")
+
+    app = AppTest.from_function(script, default_timeout=20).run()
+    app.run()
+    gate.set()
+    first, second = waited
+    assert 0 < first <= 0.2
+    assert second == 0
 
 
 def test_it_starts_by_itself_and_leaves_no_bar_behind():
