@@ -15,10 +15,7 @@ from engine.verdict import format_p
 
 page = open_page("controls")
 view = page.view
-if view.rho is None:
-    page.verdict(f"This cannot be asked of this run: {view.missing}.", controls=False)
-    page.finish()
-    st.stop()
+page.require_feature()
 
 head, made_up, title = st.container(), st.container(), st.container()
 worlds = st.select_slider(

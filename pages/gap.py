@@ -9,10 +9,7 @@ from app.plots import gap as plots
 
 page = open_page("gap")
 view = page.view
-if view.rho is None:
-    page.verdict(f"This cannot be asked of this run: {view.missing}.", controls=False)
-    page.finish()
-    st.stop()
+page.require_feature()
 
 verdict = results.verdict(view)
 page.verdict(verdict.sentence)

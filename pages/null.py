@@ -14,10 +14,7 @@ PERMUTATIONS = (100, 200, 500, 1000, 2000, 5000, 10_000)
 
 page = open_page("null")
 view = page.view
-if view.rho is None:
-    page.verdict(f"This cannot be asked of this run: {view.missing}.", controls=False)
-    page.finish()
-    st.stop()
+page.require_feature()
 
 verdict = results.verdict(view)
 page.verdict(verdict.sentence)

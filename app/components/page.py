@@ -71,6 +71,13 @@ class Page:
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
 
+    def require_feature(self) -> None:
+        """End the page here, saying why, if the run lacks the feature that it asks about."""
+        if self.view.rho is None:
+            self.verdict(f"This cannot be asked of this run: {self.view.missing}.", controls=False)
+            self.finish()
+            st.stop()
+
     def heading(self, text: str) -> None:
         self._show("heading", text)
         st.markdown(f"### {plain(text)}")
