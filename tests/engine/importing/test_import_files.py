@@ -146,6 +146,8 @@ def hostile_npz(path, kind, marker):
         archive(path, {"conf.npy": header_claiming("<f8", (2**62, 8), b"\0" * 80)})
     elif kind == "negative header":
         archive(path, {"conf.npy": header_claiming("<f8", (-10, -1), b"\0" * 80)})
+    elif kind == "true as a length":
+        archive(path, {"conf.npy": header_claiming("<f8", (True,), b"\0" * 8)})
     elif kind == "code in the header":
         text = b"__import__('os').system('true')\n"
         archive(path, {"conf.npy": b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text})
@@ -208,6 +210,7 @@ NPZ = {
     "10 GB header": "10,000,000,000 bytes",
     "overflowing header": "bytes",
     "negative header": "bytes",
+    "true as a length": "a shape of whole numbers",
     "code in the header": "numpy header",
     "deep header": "numpy header",
     "huge header": "numpy header",
