@@ -14,10 +14,10 @@ from app.plots.rows import TEST_LABELS
 from engine.feature_search import search_candidates
 from engine.verdict_features import search_sentence
 
+# What the scalar of the viewer's own puts on the page.
 BUILT = (
     "figure-own", "text-own", "text-fitted", "figure-contrasts", "text-candidates", "table-candidates", "text-gaps",
 )  # fmt: skip
-"""What the scalar of the viewer's own puts on the page."""
 
 page = open_page("features")
 view = page.view

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
@@ -205,6 +206,14 @@ def test_the_settings_of_a_server():
     server = settings["server"]
     assert [server[name] for name in ("headless", "enableCORS", "enableXsrfProtection")] == [True, True, True]
     assert server["maxUploadSize"] * 10**6 == UPLOAD_LIMITS.max_bytes
+    assert settings["runner"]["magicEnabled"] is False
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("pages/*.py")), ids=lambda path: path.stem)
+def test_no_page_has_a_string_that_stands_by_itself(path: Path):
+    """With its magic on, Streamlit shows it to viewers; the docstring of the page is spared."""
+    _docstring, *statements = ast.parse(path.read_text()).body
+    assert not [one.lineno for one in statements if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
 
 
 def answer(request: urllib.request.Request) -> tuple[int, str]:
