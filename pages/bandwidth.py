@@ -12,9 +12,7 @@ page = open_page("bandwidth", benchmark=True)
 view = page.view = KernelView(page.view.cache, page.view.runs, page.view.selection)
 prepared = results.prepared(view)
 if prepared.smoother is None:
-    page.verdict(results.waiting(prepared), controls=False)
-    page.finish()
-    st.stop()
+    page.end(results.waiting(prepared))
 
 # Parts that grow when their work is done stand in containers: a control that moves is no longer in the address.
 top, bars, moving = st.container(), st.container(), st.container()

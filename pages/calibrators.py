@@ -29,9 +29,7 @@ page = open_page("calibrators", benchmark=True)
 view = page.view
 problem = results.obstacle(view, view.selection.run_id)
 if problem:
-    page.verdict(f"Calibrators cannot be fitted on this run: {problem}.", controls=False)
-    page.finish()
-    st.stop()
+    page.end(f"Calibrators cannot be fitted on this run: {problem}.")
 
 head = st.container()
 scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="over", bind="query-params")

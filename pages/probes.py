@@ -16,9 +16,7 @@ from engine.verdict_probes import STEPS, judge_probes
 page = open_page("probes")
 view = page.view
 if view.run.n_samples < MINIMUM_SAMPLES:
-    page.verdict(f"Too few samples to fit on half of them: {view.run.n_samples}.", controls=False)
-    page.finish()
-    st.stop()
+    page.end(f"Too few samples to fit on half of them: {view.run.n_samples}.")
 everything = probes.inputs(view)
 step = choose_step(presenting=presenting())
 head, (left, right) = st.container(), st.columns([1, 3])

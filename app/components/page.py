@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlencode
 
 import pandas as pd
@@ -71,12 +71,16 @@ class Page:
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
 
+    def end(self, sentence: str) -> NoReturn:
+        """Say in the verdict's place why there is nothing to show, and end the page here."""
+        self.verdict(sentence, controls=False)
+        self.finish()
+        st.stop()
+
     def require_feature(self) -> None:
-        """End the page here, saying why, if the run lacks the feature that it asks about."""
+        """End the page if the run lacks the feature that it asks about."""
         if self.view.rho is None:
-            self.verdict(f"This cannot be asked of this run: {self.view.missing}.", controls=False)
-            self.finish()
-            st.stop()
+            self.end(f"This cannot be asked of this run: {self.view.missing}.")
 
     def heading(self, text: str) -> None:
         self._show("heading", text)

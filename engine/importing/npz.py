@@ -74,13 +74,12 @@ def _header(data: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     try:
         version = npy.read_magic(data)
-        if version not in readers:
-            raise InvalidInput(what, "numpy array format 1.0 or 2.0", f"format {version[0]}.{version[1]}")
-        shape, fortran_order, dtype = readers[version](data, max_header_size=_MAX_HEADER)
-    except InvalidInput:
-        raise
+        found = readers[version](data, max_header_size=_MAX_HEADER) if version in readers else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, TokenError) as error:
         raise InvalidInput(what, "a readable numpy header", first_line(error)) from error
+    if found is None:
+        raise InvalidInput(what, "numpy array format 1.0 or 2.0", f"format {version[0]}.{version[1]}")
+    shape, fortran_order, dtype = found
     # numpy takes True for a length when it reads a header, and not when it reshapes.
     if any(isinstance(length, bool) for length in shape):
         raise InvalidInput(what, "a shape of whole numbers", f"{shape}")

@@ -68,12 +68,13 @@ def server(cache_of_kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def wait_until_idle(page: Page, patience: float = 90.0) -> None:
-    """The script has run, nothing is stale, for 120 ms on end; fails after `patience` seconds."""
+    """The script has run, nothing is stale, for 120 ms on end; fails after `patience` seconds, or on an error."""
     quiet, deadline = 0, time.monotonic() + patience
     while quiet < 3:
         assert time.monotonic() < deadline, "the page did not come to rest"
         quiet = quiet + 1 if page.evaluate(IDLE) else 0
         page.wait_for_timeout(60)
+    assert not page.get_by_test_id("stException").count(), "the page shows an error"
 
 
 @pytest.fixture(scope="session")
@@ -116,9 +117,6 @@ def visit(browser: Browser, person: Callable[..., BrowserContext], server: Serve
         page.goto(address if address.startswith("http") else f"{of.address}/{address}")
         page.wait_for_selector('[data-testid="stApp"]', timeout=60_000)
         wait_until_idle(page)
-        assert not page.get_by_test_id("stException").count(), "\n".join(
-            ["an error on the page", *of.faults(logged[of])]
-        )
         return page
 
     yield open_
