@@ -24,8 +24,8 @@ from cache_builder.models.registry import create_model
 from cache_builder.provenance import describe
 from cache_builder.routing import RoutingLayer, routing_layers
 from cache_builder.train import Trained, build_model, input_size, pick_device
-from engine import validation
-from engine.errors import CacheError, InvalidInput, first_line
+from engine.core import validation
+from engine.core.errors import CacheError, InvalidInput, first_line
 from engine.store import Layer, RunRecord
 
 

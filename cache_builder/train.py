@@ -24,8 +24,8 @@ from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
 from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
-from engine.errors import CacheError, InvalidInput, first_line
-from engine.types import Progress
+from engine.core.errors import CacheError, InvalidInput, first_line
+from engine.core.types import Progress
 
 CHECKPOINT = "checkpoint.pt"
 

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from app.benchmark_view import KernelView
-from app.components import bandwidth_parts as parts
-from app.components.page import open_page
-from app.loaders import results_bandwidth as results
-from engine.verdict_bandwidth import judge_bandwidth
+from app.compute import bandwidth as results
+from app.parts import bandwidth as parts
+from app.shell.page import open_page
+from app.state.benchmark_view import KernelView
+from engine.verdict.bandwidth import judge_bandwidth
 
 page = open_page("bandwidth", benchmark=True)
 view = page.view = KernelView(page.view.cache, page.view.runs, page.view.selection)

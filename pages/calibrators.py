@@ -5,11 +5,11 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components import calibrator_studies as studies
-from app.components import calibrator_tables as tables
-from app.components.page import Page, open_page
-from app.loaders import results_calibrators as results
+from app.compute import calibrators as results
+from app.parts import calibrator_tables as tables
+from app.parts import calibrators as studies
 from app.plots import calibrators as plots
+from app.shell.page import Page, open_page
 from engine.benchmark import METRICS
 from engine.benchmark.contrasts import CONTRASTED
 from engine.calibrators import CALIBRATORS

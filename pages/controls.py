@@ -2,16 +2,16 @@
 
 import streamlit as st
 
-from app.columns import TRUST, TRUST_FORMATS
-from app.components.fragment import fragment
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.loaders import results
-from app.loaders import results_controls as controls
+from app.compute import controls
+from app.compute import gap as results
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
-from app.worlds import N_WORLDS
-from engine.verdict import format_p
+from app.shell.columns import TRUST, TRUST_FORMATS
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from app.state.simulations import N_WORLDS
+from engine.core.labels import format_p
 
 page = open_page("controls")
 view = page.view

@@ -3,16 +3,16 @@
 import pandas as pd
 import streamlit as st
 
-from app.components.feature_builder import build_feature, list_candidates
-from app.components.fragment import fragment
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.loaders import results_features as results
+from app.compute import features as results
+from app.parts.features import build_feature, list_candidates
 from app.plots import features as plots
 from app.plots.gap import tertile_curves
 from app.plots.rows import TEST_LABELS
-from engine.feature_search import search_candidates
-from engine.verdict_features import search_sentence
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from engine.features.search import search_candidates
+from engine.verdict.search import search_sentence
 
 # What the scalar of the viewer's own puts on the page.
 BUILT = (

@@ -3,9 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from app.components.page import open_page
-from app.loaders import results
+from app.compute import gap as results
 from app.plots import gap as plots
+from app.shell.page import open_page
 
 page = open_page("gap")
 view = page.view

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from app.components import mechanism_parts as parts
-from app.components.page import open_page
-from app.loaders import results_browse as results
+from app.compute import browse as results
+from app.parts import mechanism as parts
 from app.registry import page_for
-from app.selection import feature_label
-from engine.verdict_browse import mechanism_sentence
+from app.shell.page import open_page
+from app.state.selection import feature_label
+from engine.verdict.metrics import mechanism_sentence
 
 page = open_page("mechanism")
 view = page.view

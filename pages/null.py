@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from app.components.fragment import fragment
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.loaders import results
+from app.compute import gap as results
 from app.plots import null as plots
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import open_page
 
 STATISTICS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
 METHODS = {"exact": "exact", "hypergeometric": "simulated counts", "shuffle": "shuffled samples (the paper's way)"}

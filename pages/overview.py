@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, table_of_runs
-from app.components.page import open_page
-from app.components.send import offer_cache_report
-from app.loaders import results_sweep
+from app.compute import sweep as results_sweep
+from app.compute.overview import RUN_COLUMNS, RUN_FORMATS, table_of_runs
 from app.plots import overview as plots
 from app.plots.rows import TEST_LABELS
-from engine import wording
+from app.shell.page import open_page
+from app.shell.report_button import offer_cache_report
+from engine.core import labels as wording
 from engine.sweep import chance_range
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel

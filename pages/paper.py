@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from app import paper_tables as tables
-from app.components.evidence import ask
-from app.components.page import open_page
-from app.components.paper_parts import show_conclusions, show_statements
-from app.loaders import results_paper
+from app.compute import paper as results_paper
+from app.parts import paper_tables as tables
+from app.parts.paper import show_conclusions, show_statements
+from app.parts.paper_sources import ask
 from app.plots import paper as plots
-from engine import claims as audit
-from engine import evidence as paper
-from engine.published import TABLES, load
+from app.shell.page import open_page
+from engine import paper
+from engine.paper import claims as audit
+from engine.paper.published import TABLES, load
 
 page = open_page("paper", whole_cache=True)
 view = page.view = tables.PublishedView(page.view.cache, page.view.runs, page.view.selection)

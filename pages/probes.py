@@ -2,16 +2,16 @@
 
 import streamlit as st
 
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.components.presenter import presenting
-from app.components.probe_parts import numbers, predictions, sweep
-from app.components.probe_settings import choose_settings
-from app.components.trap import choose_step
-from app.loaders import results_probes as probes
+from app.compute import probes
+from app.parts.capacity import choose_step
+from app.parts.probe_settings import choose_settings
+from app.parts.probes import numbers, predictions, sweep
 from app.plots import probes as plots
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from app.shell.presenter import presenting
 from engine.probes import MINIMUM_SAMPLES
-from engine.verdict_probes import STEPS, judge_probes
+from engine.verdict.probes import STEPS, judge_probes
 
 page = open_page("probes")
 view = page.view

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from app import columns
-from app.components import reliability_parts as parts
-from app.components.page import open_page
-from app.loaders import results_browse as results
+from app.compute import browse as results
+from app.parts import reliability as parts
 from app.plots import reliability as plots
-from engine.verdict_browse import reliability_sentence
+from app.shell import columns
+from app.shell.page import open_page
+from engine.verdict.metrics import reliability_sentence
 
 BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mass"}
 

@@ -3,11 +3,11 @@
 import pandas as pd
 import streamlit as st
 
-from app import columns
-from app.components.page import open_page
-from app.loaders import results_sweep
+from app.compute import sweep as results_sweep
 from app.plots import sweep as plots
 from app.plots.rows import TEST_LABELS
+from app.shell import columns
+from app.shell.page import open_page
 
 MOST_DRAWN = 80  # runs in a figure with a line for each
 

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from app.components.asking import show_sql
-from app.components.bringing import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
-from app.components.page import open_page
-from app.coverage import coverage
-from app.loaders import results
-from app.loaders.own import OWN, is_own, own
+from app.compute import gap as results
+from app.compute.own_data import OWN, is_own, own
+from app.parts.coverage import coverage
+from app.parts.sql import show_sql
+from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
+from app.shell.page import open_page
 
 page = open_page("yourdata")
 view = page.view

@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 import pytest
 import yaml
 
-from app.loaders.jobs import PATIENCE
+from app.compute.jobs import PATIENCE
 from app.registry import PAGES
 from app.serving.gate import PASSWORD, USER_HEADER
 from tests.serving import ROOT, Served, free_port, running

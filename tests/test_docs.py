@@ -61,7 +61,7 @@ def commands(text: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def parser_of(package: str, name: str) -> argparse.ArgumentParser:
-    """The parser of one command, as `engine.command_line` makes it, but without abbreviations."""
+    """The parser of one command, as `engine.commands.command_line` makes it, but without abbreviations."""
     known = importlib.import_module(f"{package}.__main__").COMMANDS
     assert name in known, f"python -m {package} knows {', '.join(known)}, not {name}"
     parser = argparse.ArgumentParser(prog=f"python -m {package} {name}", allow_abbrev=False)

@@ -22,7 +22,7 @@ from app.plots.theme import (
 from engine.benchmark import METRICS, Scoreboard
 from engine.benchmark.methods import REFERENCE
 from engine.calibrators import CALIBRATORS
-from engine.placing import FIRST
+from engine.core.ranking import FIRST
 
 SHORT = {
     "none": "none", "ts": "TS", "ets": "ETS", "vs": "VS", "cts": "CTS", "pts": "PTS", "hb": "HB", "bbq": "BBQ",

@@ -13,9 +13,9 @@ from app.plots.rows import row_figure
 from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, TEST_SYMBOLS, Theme, empty_figure, figure, observed
 from engine.benchmark import METRICS
 from engine.calibrators import CALIBRATORS
-from engine.feature_search import FeatureSearch, SearchedTest
+from engine.core.labels import format_p
 from engine.features import CustomFeature
-from engine.verdict import format_p
+from engine.features.search import FeatureSearch, SearchedTest
 
 _WORDS = {"mean": "mean", "std": "spread", "max": "largest", "min": "smallest", "range": "range", "slope": "slope"}
 _ROW = 24

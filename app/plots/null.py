@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.theme import MATCHING_COLOURS, TEST_SYMBOLS, Theme, empty_figure, figure, observed, reference
+from engine.core.labels import format_p
 from engine.gaps import PermutationResult
-from engine.verdict import format_p
 
 _BARS = 60
 

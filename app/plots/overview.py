@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.plots.rows import TEST_LABELS, lines_of, mark_of, name_at_left, row_figure
 from app.plots.theme import Theme, empty_figure, reference, translucent
-from engine.verdict_sweep import CacheVerdict
+from engine.verdict.cache import CacheVerdict
 
 MEASURES = {"p": "p-values of both tests", "accuracy": "accuracy", "raw_ece": "raw ECE"}
 _FAINTEST, _STRONGEST = 0.06, 0.38

@@ -19,10 +19,10 @@ from typing import Any
 
 import pandas as pd
 
-from engine.errors import UnknownName
+from engine.core.errors import UnknownName
+from engine.core.types import RunData
 from engine.features import FEATURES
 from engine.store import Cache
-from engine.types import RunData
 
 _NAMES = ("suite", "backbone", "dataset", "variant")
 _PERSONAL = frozenset({

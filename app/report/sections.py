@@ -7,18 +7,17 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import columns
-from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, CacheSummary, table_of_runs
+from app.compute.overview import RUN_COLUMNS, RUN_FORMATS, CacheSummary, table_of_runs
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
 from app.plots.rows import TEST_LABELS
 from app.plots.theme import Theme
 from app.report.provenance import notes
 from app.report.study import Settings, Study, Tested
+from app.shell import columns
+from engine.core.labels import LOW_TO_HIGH, format_p
 from engine.sweep import chance_range
-from engine.verdict import format_p
-from engine.verdict_browse import reliability_sentence
-from engine.wording import LOW_TO_HIGH
+from engine.verdict.metrics import reliability_sentence
 
 _THEME = Theme()
 _SIDE = 370

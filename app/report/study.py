@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from app.findings import Diagram, depth_of, diagram_of
+from app.compute.figures import Diagram, depth_of, diagram_of
 from app.report.blind import BlindCache
-from app.selection import feature_label
-from app.worlds import N_WORLDS
-from engine.binning import N_BINS
+from app.state.selection import feature_label
+from app.state.simulations import N_WORLDS
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
-from engine.errors import InvalidInput, MissingData
+from engine.controls.table import trust_table
+from engine.core.binning import N_BINS
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.types import Progress
 from engine.features import feature
 from engine.gaps import TESTS
 from engine.gaps.gap import MIN_SUPPORT
-from engine.mechanism import DepthProfile
-from engine.trust import trust_table
-from engine.types import Progress
+from engine.metrics.mechanism import DepthProfile
 from engine.verdict import Verdict, judge
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from cache_builder.one_run import Places
-from engine import validation
+from engine.core import validation
 from engine.store import default_shards_directory
 
 

@@ -13,8 +13,8 @@ from cache_builder.config import load_recipe
 from cache_builder.progress import console
 from cache_builder.ray_sweep import sweep_on_ray
 from cache_builder.sweep import pending, sweep
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
 from engine.store import publish, shard_paths
 
 

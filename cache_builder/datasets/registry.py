@@ -9,7 +9,7 @@ import numpy as np
 
 from cache_builder.datasets import readers
 from cache_builder.datasets.images import ImageData, Split
-from engine.errors import CacheError, first_line
+from engine.core.errors import CacheError, first_line
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 TINY_IMAGENET_SIDE = 64

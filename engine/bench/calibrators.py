@@ -15,7 +15,7 @@ from engine.bench.data import predictions
 from engine.bench.peers import probmetrics_calibrators
 from engine.bench.runner import Case, Work, installed
 from engine.calibrators import CALIBRATORS
-from engine.types import FloatArray, IntArray
+from engine.core.types import FloatArray, IntArray
 
 HALF = 5000
 Peers = Callable[[FloatArray, FloatArray, IntArray], dict[str, Work]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from engine.types import BoolArray, FloatArray, IntArray
+from engine.core.types import BoolArray, FloatArray, IntArray
 
 
 def samples(n: int = 10_000, seed: int = 0) -> tuple[FloatArray, BoolArray, FloatArray]:

@@ -8,11 +8,11 @@ import numpy as np
 
 from engine.bench.data import samples
 from engine.bench.runner import Case, Work
-from engine.binning import equal_width_bins, tertiles
 from engine.controls import power_curve
+from engine.core.binning import equal_width_bins, tertiles
+from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps import bootstrap_gap, permutation_test
 from engine.gaps.gap import MIN_SUPPORT
-from engine.types import BoolArray, FloatArray, IntArray
 
 RESAMPLES = 5000
 

@@ -10,8 +10,8 @@ import numpy as np
 from engine.bench.data import predictions
 from engine.bench.runner import Case, Work, installed
 from engine.benchmark import BandwidthLab, run_benchmark
+from engine.core.types import FloatArray, RunData
 from engine.kernel import cv_nll_bandwidth, nw_regress, nw_surface, scott_bandwidth, solve_temperature
-from engine.types import FloatArray, RunData
 
 HALF = 5000
 

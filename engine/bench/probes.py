@@ -9,9 +9,9 @@ import numpy as np
 
 from engine.bench.data import samples
 from engine.bench.runner import Case, Work, installed
+from engine.core.types import BoolArray, FloatArray
 from engine.probes import audit
 from engine.probes.networks import Batch, Recipe, initial_weights, train
-from engine.types import BoolArray, FloatArray
 
 N_SAMPLES, N_LAYERS, N_INITS, N_SHUFFLES = 10_000, 16, 5, 20
 N_BESIDE_SCIKIT_LEARN = 7

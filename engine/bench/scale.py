@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.bench.scale_work import OPERATIONS, Size
-from engine.errors import CacheError
+from engine.core.errors import CacheError
 
 CAP_SECONDS = 90.0
 """What an operation may take before it is stopped; building, on which the rest depends, may take longer."""

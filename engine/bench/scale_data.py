@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from engine.bench.data import predictions, samples
+from engine.core.types import Progress
 from engine.store import RunRecord, write_shard
-from engine.types import Progress
 
 N_LAYERS = 16
 SEEDS_PER_CELL = 5

@@ -21,12 +21,12 @@ import numpy as np
 from engine.bench.memory import forget_peak, held_mb, peak_mb
 from engine.bench.runner import Work
 from engine.bench.scale_data import made_up_run
+from engine.core.types import BoolArray, FloatArray
 from engine.features import feature
 from engine.gaps import permutation_test_of_counts, trend_test
 from engine.kernel import nw_regress, nw_surface, scott_bandwidth, solve_temperature
 from engine.store import open_cache, publish, verify_shard, write_shard
 from engine.sweep import diagnose
-from engine.types import BoolArray, FloatArray
 
 RUN_ID = "run-0000"
 FEATURE = "r_std"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from engine.bench.runner import Case, Work
-from engine.contingency import tabulate
+from engine.core.contingency import tabulate
 from engine.features import feature
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.store.synthetic import N_CLASSES, N_LAYERS, RUN_ID, write_synthetic_cache

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.bench.data import samples
 from engine.bench.runner import Case, Work
-from engine.contingency import tabulate
+from engine.core.contingency import tabulate
 from engine.features import feature
 from engine.gaps import bootstrap_gap_of_counts, permutation_test_of_counts
 from engine.store import RunRecord, open_cache, publish, write_shard

@@ -12,7 +12,7 @@ from engine.benchmark.scoreboard import Scoreboard, scoreboard
 from engine.benchmark.scores import HEADLINE, METRICS, Metric
 from engine.benchmark.sensitivity import calibration_size_sensitivity, size_curves, split_variance
 from engine.benchmark.smoothing import Slices, Smoother
-from engine.splitting import split
+from engine.core.splitting import split
 
 __all__ = [
     "HEADLINE",

@@ -10,9 +10,9 @@ from engine.benchmark.halves import feature_name, halve
 from engine.benchmark.methods import make_kernel, silent
 from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
 from engine.calibrators import Bandwidth
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import Progress, RunData
 from engine.features import FEATURES, CustomFeature
-from engine.splitting import SPLIT_SEED
-from engine.types import Progress, RunData
 
 GAINS_OVER = {"delta_vs_confidence": "confidence", "delta_vs_pred_entropy": "pred_entropy"}
 """Columns of gains, and the feature that each is a gain over."""

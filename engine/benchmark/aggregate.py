@@ -8,8 +8,8 @@ import pandas as pd
 
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.scores import METRICS
-from engine.errors import InvalidInput
-from engine.types import CELL
+from engine.core.errors import InvalidInput
+from engine.core.types import CELL
 
 
 def aggregate_seeds(scores: pd.DataFrame, runs: pd.DataFrame, by: Sequence[str] = CELL) -> pd.DataFrame:

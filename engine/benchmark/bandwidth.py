@@ -11,7 +11,9 @@ from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve
 from engine.benchmark.methods import make_kernel, silent
 from engine.benchmark.scores import HEADLINE, all_scores, headline_scores, predict_kernel
 from engine.calibrators import CV_NLL, FittedKernel, Samples
-from engine.errors import InvalidInput, MissingData
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import BoolArray, FloatArray, Progress, RunData
 from engine.features import CustomFeature
 from engine.kernel import (
     Surface,
@@ -22,8 +24,6 @@ from engine.kernel import (
     tertile_distance,
 )
 from engine.kernel.selection import MULTIPLIERS
-from engine.splitting import SPLIT_SEED
-from engine.types import BoolArray, FloatArray, Progress, RunData
 
 FIXED_MODES = (0.5, 1.0, 2.0)
 ORACLE = "oracle_ece"

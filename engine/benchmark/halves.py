@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine import validation
 from engine.calibrators import Samples
-from engine.errors import InvalidInput, MissingData
+from engine.core import validation
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.splitting import SPLIT_SEED, split
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import FloatArray, IntArray, RunData
 from engine.features import CustomFeature, feature
-from engine.splitting import SPLIT_SEED, split
-from engine.threads import keep_blas_to_one_thread
-from engine.types import FloatArray, IntArray, RunData
 
 TERTILE_FEATURE = "r_std"
 MIN_SAMPLES = 40

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from engine import validation
 from engine.benchmark.aggregate import aggregate_seeds, rank_one_counts
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from engine.benchmark.run import BenchmarkResult
 from engine.calibrators import CALIBRATORS
-from engine.wording import counted
+from engine.core.labels import counted
 
 
 def learnt_table(result: BenchmarkResult) -> pd.DataFrame:

@@ -14,10 +14,10 @@ from engine.benchmark.methods import ROUTING, make_calibrator, silent
 from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
 from engine.benchmark.smoothing import Pair, Smoother
 from engine.calibrators import CV_NLL, FittedKernel, KernelCalibrator
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import Progress, RunData
 from engine.features import CustomFeature
 from engine.kernel.selection import MULTIPLIERS
-from engine.splitting import SPLIT_SEED
-from engine.types import Progress, RunData
 
 FAMILY = (ROUTING, *CONTROLS)
 OWN_CONTROLS = {"confidence": "nw_conf", "pred_entropy": "nw_conf_entropy"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine import validation
 from engine.calibrators import CALIBRATORS, Bandwidth, Calibrator, KernelCalibrator
 from engine.calibrators.kernel_family import KernelConfidence, KernelConfidenceRouting
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
 
 REFERENCE = "none"
 ROUTING = "nw_conf_routing"

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from engine import validation
 from engine.benchmark.bootstrap import BOOTSTRAPPED, COUNTS_PER_BLOCK, Sums, resample_counts
 from engine.benchmark.halves import TERTILE_FEATURE, halve
 from engine.benchmark.methods import REFERENCE, ROUTING, check_methods, make_calibrator, silent
 from engine.benchmark.scores import METRICS, all_scores, paired_changes, predict
 from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
+from engine.core import validation
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import BoolArray, FloatArray, Progress, RunData
 from engine.features import CustomFeature
-from engine.splitting import SPLIT_SEED
-from engine.types import BoolArray, FloatArray, Progress, RunData
 
 N_BOOTSTRAP = 500
 

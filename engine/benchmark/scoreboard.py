@@ -11,8 +11,8 @@ from engine.benchmark.aggregate import aggregate_seeds
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
-from engine.errors import InvalidInput
-from engine.placing import UNPLACED, places
+from engine.core.errors import InvalidInput
+from engine.core.ranking import UNPLACED, places
 
 
 @dataclass(frozen=True, eq=False)

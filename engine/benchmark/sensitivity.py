@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from engine import validation
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve, pick
 from engine.benchmark.methods import ROUTING, check_methods, make_calibrator, silent
 from engine.benchmark.scores import HEADLINE, headline_scores, predict
 from engine.calibrators import CALIBRATORS, Bandwidth, Samples
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import Progress, RunData
 from engine.features import CustomFeature
-from engine.splitting import SPLIT_SEED
-from engine.types import Progress, RunData
 
 SIZES = (250, 500, 1000, 2500, 5000)
 N_DRAWS, N_SPLITS = 5, 10

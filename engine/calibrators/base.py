@@ -10,9 +10,9 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from engine.calibrators.samples import Samples
-from engine.errors import InvalidInput
-from engine.threads import keep_blas_to_one_thread
-from engine.types import FloatArray
+from engine.core.errors import InvalidInput
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import FloatArray
 
 LOGITS, FEATURE = "logits", "feature"
 

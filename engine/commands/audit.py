@@ -14,16 +14,16 @@ from typing import Any
 
 import pandas as pd
 
-from engine.claims import OUTCOMES, ClaimResult, as_frame
-from engine.claims import audit as audit_paper
-from engine.errors import InvalidInput
-from engine.evidence import CONCLUSION_SOURCES, conclude, gather, summarise
-from engine.evidence.conclusions import as_frame as as_conclusions
+from engine.commands.terminal import terminal_progress
+from engine.core.errors import InvalidInput
+from engine.core.labels import format_p
+from engine.core.types import Progress
+from engine.paper import CONCLUSION_SOURCES, conclude, gather, summarise
+from engine.paper.claims import OUTCOMES, ClaimResult, as_frame
+from engine.paper.claims import audit as audit_paper
+from engine.paper.conclusions import as_frame as as_conclusions
 from engine.store import open_cache
 from engine.sweep import by_cell, diagnose, multiplicity, single_models
-from engine.terminal import terminal_progress
-from engine.types import Progress
-from engine.verdict import format_p
 
 _SHOWN = {
     "run_id": "run",

@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.binning import N_BINS, TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.controls.batch import BatchTest, Layout, chunks
-from engine.controls.worlds import Fit, accuracy_given_confidence, plant_gap
-from engine.errors import InvalidInput
+from engine.controls.simulation import Fit, accuracy_given_confidence, plant_gap
+from engine.core import validation
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, equal_mass_bins, tertiles
+from engine.core.errors import InvalidInput
+from engine.core.intervals import wilson_interval
+from engine.core.types import BoolArray, FloatArray, Progress
 from engine.gaps.gap import MIN_SUPPORT
-from engine.gaps.presets import TESTS, audited_bins
-from engine.intervals import wilson_interval
-from engine.types import BoolArray, FloatArray, Progress
+from engine.gaps.settings import TESTS, audited_bins
 
 __all__ = [
     "FalseAlarms",

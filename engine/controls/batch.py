@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from engine.binning import Matching, confidence_bins, tertiles
+from engine.core.binning import Matching, confidence_bins, tertiles
+from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.cmh import cmh_moments
 from engine.gaps.exact import DISPLAY, BinFamily, BinNull, gap_moments
-from engine.gaps.presets import Preset
+from engine.gaps.settings import Preset
 from engine.gaps.stratified import SMALLEST_P, two_sided
 from engine.gaps.trend import TrendDesign
-from engine.types import BoolArray, FloatArray, IntArray
 
 # A bin whose gap would have to deviate this improbably (exp(-14) < 1e-6) adds nothing to a p-value held against alpha.
 _PRUNE_EXPONENT = 14.0

@@ -1,6 +1,7 @@
 """Does accuracy depend on rho at matched confidence? Gaps, nulls, intervals and stratified tests."""
 
-from engine.contingency import Contingency, tabulate
+from engine.core.contingency import Contingency, tabulate
+from engine.core.pvalues import adjust_pvalues
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap, bootstrap_gap_of_counts
 from engine.gaps.cmh import cmh_test, cmh_test_of_counts
 from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
@@ -11,11 +12,10 @@ from engine.gaps.permutation import (
     permutation_test,
     permutation_test_of_counts,
 )
-from engine.gaps.presets import AUDITED, PAPER, TESTS, Preset, audited_bins
+from engine.gaps.settings import AUDITED, PAPER, TESTS, Preset, audited_bins
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import match_diagnostic, trend_test
 from engine.gaps.weighted import weighted_gap_test
-from engine.pvalues import adjust_pvalues
 
 __all__ = [
     "AUDITED",

@@ -7,13 +7,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.binning import TERTILE_QUANTILES, Matching
-from engine.contingency import Contingency, tabulate
+from engine.core import validation
+from engine.core.binning import TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
+from engine.core.types import FloatArray, IntArray
 from engine.gaps.exact import TAIL, bin_null
-from engine.gaps.presets import audited_bins
+from engine.gaps.settings import audited_bins
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
-from engine.types import FloatArray, IntArray
 
 
 def cmh_moments(n_low: IntArray, n_high: IntArray, k: IntArray | FloatArray) -> tuple[FloatArray, FloatArray]:

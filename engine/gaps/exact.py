@@ -20,7 +20,7 @@ import numpy as np
 from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
-from engine.types import FloatArray, IntArray
+from engine.core.types import FloatArray, IntArray
 
 # Counts are kept where Bernstein's inequality leaves more than exp(-exponent) of probability outside.
 NEGLIGIBLE = 30.0

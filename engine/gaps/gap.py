@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
-from engine.contingency import Contingency, tabulate
-from engine.types import BoolArray, IntArray
+from engine.core import validation
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
+from engine.core.types import BoolArray, IntArray
 
 MIN_SUPPORT = 5
 

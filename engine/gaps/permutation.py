@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.signal import fftconvolve
 
-from engine import validation
-from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
-from engine.contingency import Contingency, tabulate
+from engine.core import validation
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
+from engine.core.pvalues import monte_carlo_pvalue
+from engine.core.types import FloatArray, IntArray, Progress
 from engine.gaps.exact import (
     DISPLAY,
     BinNull,
@@ -22,8 +24,6 @@ from engine.gaps.exact import (
     weighted_numerator,
 )
 from engine.gaps.gap import MIN_SUPPORT, GapResult, exact_gaps, gap_of_counts
-from engine.pvalues import monte_carlo_pvalue
-from engine.types import FloatArray, IntArray, Progress
 
 Method = Literal["exact", "hypergeometric", "shuffle"]
 Statistic = Literal["max_gap", "weighted_gap"]

@@ -12,11 +12,11 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import ndtr
 
-from engine import validation
-from engine.binning import Matching
-from engine.gaps.presets import matches_confidence
-from engine.types import FloatArray
-from engine.wording import counted
+from engine.core import validation
+from engine.core.binning import Matching
+from engine.core.labels import counted
+from engine.core.types import FloatArray
+from engine.gaps.settings import matches_confidence
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
 PValueMethod = Literal["asymptotic", "permutation"]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from engine import validation
-from engine.binning import Matching, confidence_bins
-from engine.gaps.presets import audited_bins
+from engine.core import validation
+from engine.core.binning import Matching, confidence_bins
+from engine.core.pvalues import monte_carlo_pvalue
+from engine.core.types import BoolArray, FloatArray, IntArray
+from engine.gaps.settings import audited_bins
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
-from engine.pvalues import monte_carlo_pvalue
-from engine.types import BoolArray, FloatArray, IntArray
 
 _SHUFFLE_ELEMENTS = 4_000_000
 

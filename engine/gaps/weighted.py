@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from engine import validation
-from engine.binning import TERTILE_QUANTILES, Matching
-from engine.contingency import tabulate
+from engine.core import validation
+from engine.core.binning import TERTILE_QUANTILES, Matching
+from engine.core.contingency import tabulate
 from engine.gaps.exact import DISPLAY, bin_null, gap_moments, weighted_gap_pvalue, weighted_numerator
 from engine.gaps.gap import MIN_SUPPORT, gap_of_counts
-from engine.gaps.presets import audited_bins
+from engine.gaps.settings import audited_bins
 from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, matching_notes, untestable
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pandas as pd
 
+from engine.core.labels import counted
+from engine.core.types import CELL, Progress, RunData
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.result import CONTRASTS, PROBES, ProbeResult
-from engine.types import CELL, Progress, RunData
-from engine.wording import counted
 
 if TYPE_CHECKING:
     from engine.store import Cache

@@ -12,9 +12,10 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
-from engine.contingency import Contingency
-from engine.errors import CacheError, NotACache, UnknownName, first_line
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency
+from engine.core.errors import CacheError, NotACache, UnknownName, first_line
+from engine.core.types import IntArray, RunData
 from engine.features import CustomFeature
 from engine.features import feature as compute_feature
 from engine.store.connection import ALIAS, REMEDY, REPAIR, open_read_only, read_meta
@@ -23,7 +24,6 @@ from engine.store.expressions import feature_select
 from engine.store.identity import Identity
 from engine.store.locations import default_cache_path
 from engine.store.vectors import matrix_from_lists, stand_in_run
-from engine.types import IntArray, RunData
 
 _RUN_COLUMNS = (
     "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
@@ -122,7 +122,7 @@ class Cache:
     ) -> Contingency:
         """Counts by confidence bin, tertile of the feature and correctness, without loading the run.
 
-        Equals `engine.contingency.tabulate` on the loaded run exactly. With equal-width bins memory does not grow with
+        Equals `contingency.tabulate` on the loaded run exactly. With equal-width bins memory does not grow with
         the number of samples; equal-mass bins sort by confidence, on disk if need be.
         """
         shape = self._shape(run_id)

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import PythonUDFType
 
-from engine.errors import CacheError, NotACache, SchemaMismatch, first_line
+from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.features import FEATURES
 from engine.store.identity import HEADERS
 from engine.store.schema import SCHEMA_VERSION, TABLES

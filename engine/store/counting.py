@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from engine import validation
-from engine.binning import MATCHINGS, Matching, check_quantiles, cut_points, ranks_around
-from engine.contingency import Contingency
-from engine.errors import CacheError, InvalidInput
+from engine.core import validation
+from engine.core.binning import MATCHINGS, Matching, check_quantiles, cut_points, ranks_around
+from engine.core.contingency import Contingency
+from engine.core.errors import CacheError, InvalidInput
+from engine.core.types import FloatArray, IntArray
 from engine.store.connection import REPAIR
-from engine.types import FloatArray, IntArray
 
 SAMPLE_ROWS = 1 << 18
 _DEVIATIONS = 6.0
@@ -45,7 +45,7 @@ def count(
     quantiles: tuple[float, float],
     sample_rows: int = SAMPLE_ROWS,
 ) -> Contingency:
-    """What `engine.contingency.tabulate` would count, count for count and cut for cut."""
+    """What `engine.core.contingency.tabulate` would count, count for count and cut for cut."""
     validation.bins(n_bins)
     validation.choice("matching", matching, MATCHINGS)
     checked = check_quantiles(quantiles)
@@ -97,7 +97,7 @@ class _Tally:
 
 
 def _equal_width(source: Source, n_bins: int) -> str:
-    """The edge b / n_bins itself is compared, as in `engine.binning.equal_width_bins`; the product is a first guess."""
+    """The edge b / n_bins itself is compared, as in `equal_width_bins`; the product is a first guess."""
     guess = f"SELECT *, least(floor(confidence * {n_bins}::DOUBLE), {n_bins - 1})::INTEGER AS guess"
     return f"""
         SELECT rho, correct, guess

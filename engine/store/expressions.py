@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.errors import UnknownName
+from engine.core.errors import UnknownName
 from engine.features import CustomFeature, check_layers, layer_depths
 from engine.store.connection import ALIAS
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.types import FloatArray, RunData
+from engine.core.types import FloatArray, RunData
 
 
 def matrix_from_lists(column: Any, width: int | None = None) -> FloatArray:

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 from scipy.stats import norm
 
-from engine import validation
+from engine.core import validation
+from engine.core.types import CELL
 from engine.sweep.chance import P_COLUMNS, add_multiplicity, tested
-from engine.types import CELL
 
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
 _ENSEMBLE = re.compile(r"-last(\d+)$")

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine import metrics, validation
-from engine.binning import N_BINS
-from engine.contingency import tabulate
-from engine.errors import MissingData
+from engine import metrics
+from engine.core import validation
+from engine.core.binning import N_BINS
+from engine.core.contingency import tabulate
+from engine.core.errors import MissingData
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import CELL, Progress, RunData
 from engine.features import FEATURES, CustomFeature, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
 from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test_of_counts
-from engine.gaps.presets import PAPER
+from engine.gaps.settings import PAPER
 from engine.gaps.trend import trend_test
 from engine.store import Cache
 from engine.sweep.chance import P_COLUMNS, add_multiplicity
-from engine.threads import keep_blas_to_one_thread
-from engine.types import CELL, Progress, RunData
 
 DEFAULT_FEATURE = "r_agg"
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]

@@ -23,8 +23,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.registry import page_for
+from engine.core.types import RunData
 from engine.store import RunRecord, open_cache, publish, write_shard
-from engine.types import RunData
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,9 @@ import streamlit as st
 from streamlit.logger import get_logger
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.components import page
-from app.loaders import results, results_controls
+from app.compute import controls as results_controls
+from app.compute import gap as results
+from app.shell import page
 
 SECRET = "secret reason"
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.loaders import results_bandwidth as results
+from app.compute import bandwidth as results
 from app.plots.bandwidth_live import Path as Path_
 from app.plots.bandwidth_live import live
 from app.plots.theme import Theme
 from engine.benchmark import BandwidthCurves, BandwidthLab, MatchedLab, run_benchmark
 from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS
+from engine.core.types import RunData
 from engine.store import open_cache
-from engine.types import RunData
-from engine.verdict_bandwidth import judge_bandwidth
+from engine.verdict.bandwidth import judge_bandwidth
 from tests.app.driver import figures, numbers, open_app, published, shown, verdict
 
 SPREAD = "spread of routing entropy over depth"
@@ -161,7 +161,7 @@ def test_the_settings_in_force_are_those_of_the_benchmark(cache_of_kinds: Path, 
 def test_a_redraw_prepares_nothing(cache_of_kinds: Path, monkeypatch):
     first = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL)
     monkeypatch.setattr(MatchedLab, "prepare", None)  # cannot be called
-    monkeypatch.setattr("app.loaders.results_bandwidth.load_run", None)
+    monkeypatch.setattr("app.compute.bandwidth.load_run", None)
     again = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL)
     assert verdict(again) == verdict(first)
     assert figures(again) == figures(first)

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.calibrator_tables import full_name
+from app.parts.calibrator_tables import full_name
 from app.plots.calibrators import SHORT, contrast_panel, metric_panel, rank_dots, short_name, size_curves
 from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme
 from engine import benchmark
 from engine.benchmark import HEADLINE, METRICS, BenchmarkResult, run_benchmark, scoreboard
 from engine.calibrators import CALIBRATORS
 from engine.metrics import ece
-from engine.verdict_benchmark import judge_run, judge_seeds
+from engine.verdict.benchmark import judge_run, judge_seeds
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
 
 N = 600
@@ -211,8 +211,8 @@ def test_runs_that_cannot_be_calibrated_say_why(cache_path: Path, monkeypatch, v
 
 
 def test_a_stopped_benchmark_leaves_a_page_with_a_way_on(tmp_path: Path, monkeypatch, make_run):
-    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.0)
-    monkeypatch.setattr("app.loaders.results_calibrators.run_benchmark", _never_done)
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.0)
+    monkeypatch.setattr("app.compute.calibrators.run_benchmark", _never_done)
     app = open_app(published([make_run("one", n=80)], tmp_path), monkeypatch, "calibrators")
     assert "not fitted yet" in verdict(app)
     app.button(key="benchmark-one-stop").click().run()
@@ -281,13 +281,13 @@ def test_a_run_is_fitted_once_and_read_once(tmp_path: Path, monkeypatch, make_ru
         fitted.append(run.run_id)
         return run_benchmark(run, ["none", "ts", "hb"], n_bootstrap=10, progress=progress)
 
-    monkeypatch.setattr("app.loaders.results_calibrators.run_benchmark", counted)
+    monkeypatch.setattr("app.compute.calibrators.run_benchmark", counted)
     open_app(path, monkeypatch, "calibrators", run="seed 1")
     assert fitted == ["s1"]
     app = open_app(path, monkeypatch, "calibrators", run="seed 1", over="all seeds of its cell")
     assert fitted == ["s1", "s0"]
     assert "Pooled: seed 0, seed 1;" in shown(app)
-    monkeypatch.setattr("app.loaders.results_calibrators.load_run", None)  # cannot be called
+    monkeypatch.setattr("app.compute.calibrators.load_run", None)  # cannot be called
     monkeypatch.setattr("engine.store.Cache.load", None)
     open_app(path, monkeypatch, "calibrators", run="seed 1", over="all seeds of its cell")
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.loaders import results_controls
-from app.loaders.results_controls import SUPPORTS, controls_work
-from app.selection import Protocol, Selection, Slice
-from app.view import View
-from app.worlds import N_WORLDS
+from app.compute import controls as results_controls
+from app.compute.controls import SUPPORTS, controls_work
+from app.state.selection import Protocol, Selection, Slice
+from app.state.simulations import N_WORLDS
+from app.state.view import View
 from engine.controls import false_alarm_rate, power_curve
+from engine.core.types import RunData
 from engine.features import feature
 from engine.gaps import TESTS, permutation_test
 from engine.store import open_cache
-from engine.types import RunData
 from engine.verdict import judge
 from tests.app.driver import figures, load, numbers, open_app, shown, verdict
 
@@ -85,10 +85,10 @@ def test_the_power_at_the_support_in_force_is_not_simulated_twice(in_force: int,
 @pytest.mark.parametrize(
     ("page", "query", "blocked", "stop", "n_figures"),
     [
-        ("controls", {"worlds": "200", "bins": "11"}, "app.loaders.results_controls.power_curve", "controls-stop", 1),
+        ("controls", {"worlds": "200", "bins": "11"}, "app.compute.controls.power_curve", "controls-stop", 1),
         ("null", {"method": "shuffled samples (the paper's way)", "bins": "11"},
-         "app.loaders.results.permutation_test", "permutation-stop", 1),
-        ("null", {"bins": "12"}, "app.loaders.results.trend_test", "p-bins-stop", 1),
+         "app.compute.gap.permutation_test", "permutation-stop", 1),
+        ("null", {"bins": "12"}, "app.compute.gap.trend_test", "p-bins-stop", 1),
     ],
 )  # fmt: skip
 def test_long_work_leaves_the_rest_of_the_page_alone(
@@ -96,7 +96,7 @@ def test_long_work_leaves_the_rest_of_the_page_alone(
 ):
     gate = threading.Event()
     monkeypatch.setattr(blocked, lambda *_, **__: gate.wait(20))
-    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.5)
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.5)
     try:
         app = open_app(cache_of_kinds, monkeypatch, page, **FULL, **query)
         assert app.button(key=stop).label == "Stop"
@@ -112,7 +112,7 @@ def test_gap_and_null_show_what_the_verdict_holds(cache_of_kinds: Path, monkeypa
     """Neither computes the paper's test or the bootstrap a second time."""
     run = load(cache_of_kinds, "full-s0")
     judged = judge(*arrays(run), n_bins=13, feature="mean routing entropy")
-    monkeypatch.setattr("app.loaders.results.permutation_test", None)  # cannot be called
+    monkeypatch.setattr("app.compute.gap.permutation_test", None)  # cannot be called
     app = open_app(cache_of_kinds, monkeypatch, "gap", **FULL, bins="13")
     table = app.dataframe[-1].value.iloc[0]
     assert table["Exact p"] == judged.paper.p_value
@@ -132,5 +132,5 @@ def test_the_null_follows_its_choices(cache_of_kinds: Path, monkeypatch):
 
 def test_the_match_is_measured_once(cache_of_kinds: Path, monkeypatch):
     before = shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14"))
-    monkeypatch.setattr("app.loaders.results.match_diagnostic", None)  # cannot be called
+    monkeypatch.setattr("app.compute.gap.match_diagnostic", None)  # cannot be called
     assert shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14")) == before

@@ -13,11 +13,11 @@ from streamlit.testing.v1 import AppTest
 from app.plots.features import search_rows, shuffled_best
 from app.plots.theme import Theme
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
-from engine.feature_search import search_features
 from engine.features import FEATURES, CustomFeature, feature
+from engine.features.search import search_features
 from engine.gaps import permutation_test, trend_test
 from engine.verdict import judge
-from engine.verdict_features import search_sentence
+from engine.verdict.search import search_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, traces, verdict
 
 ALL = (1, 2, 3, 4, 5, 6)
@@ -149,7 +149,7 @@ def test_an_untrained_router_and_a_single_layer(tmp_path: Path, monkeypatch, mak
 
 
 def test_a_search_that_was_not_finished_gives_no_verdict(cache_of_kinds: Path, monkeypatch):
-    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.0)
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.0)
     app = open_app(cache_of_kinds, monkeypatch, "features", variant="Full-AR", shuffles="1000", run="seed 1")
     assert "The search over 24 scalars has not finished" in verdict(app)
     assert app.button(key="search-stop").label == "Stop"
@@ -160,8 +160,8 @@ def test_a_search_that_was_not_finished_gives_no_verdict(cache_of_kinds: Path, m
 def test_what_was_stopped_leaves_the_rest_of_the_lab_alone(work: str, cache_of_kinds: Path, monkeypatch):
     gate = threading.Event()
     slow = {"own": "judge", "fitted": "run_benchmark", "candidates": "trend_test"}
-    monkeypatch.setattr(f"app.loaders.results_features.{slow[work]}", lambda *_, **__: gate.wait(20))
-    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 1.0)
+    monkeypatch.setattr(f"app.compute.features.{slow[work]}", lambda *_, **__: gate.wait(20))
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 1.0)
     layer = {"own": "1", "fitted": "2", "candidates": "3"}[work]  # and as many bins that nobody else has asked for
     try:
         app = open_app(

@@ -10,11 +10,11 @@ from concurrent.futures import Future, wait
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components import long_work as component
-from app.loaders import jobs as module
-from app.loaders.jobs import GivenUp, Jobs, jobs
+from app.compute import jobs as module
+from app.compute.jobs import GivenUp, Jobs, jobs
 from app.serving.log import LOG
-from engine.types import Progress
+from app.shell import long_work as component
+from engine.core.types import Progress
 
 
 def until_given_up(progress: Progress) -> str:
@@ -112,7 +112,7 @@ def page(name: str, start: bool) -> AppTest:
     def script(name: str, start: bool) -> None:
         import streamlit as st
 
-        from app.components.long_work import long_work
+        from app.shell.long_work import long_work
 
         def compute(progress) -> int:
             progress(0.5, "half way")
@@ -132,8 +132,8 @@ def test_it_draws_a_bar_and_the_rest_of_the_page_while_it_works(monkeypatch):
     def script() -> None:
         import streamlit as st
 
-        from app.components.long_work import long_work
-        from app.loaders import jobs
+        from app.compute import jobs
+        from app.shell.long_work import long_work
 
         found = long_work("wait", "bar", lambda _progress: jobs._TEST_GATE.wait(20), label="Wait")
         st.write("nothing yet" if found is None else f"found {found}")
@@ -160,8 +160,8 @@ def test_whoever_comes_back_to_work_under_way_does_not_wait_for_its_bar_again(mo
     monkeypatch.setattr(module, "_TEST_GATE", gate, raising=False)
 
     def script() -> None:
-        from app.components.long_work import long_work
-        from app.loaders import jobs
+        from app.compute import jobs
+        from app.shell.long_work import long_work
 
         long_work("wait", "comes back", lambda _progress: jobs._TEST_GATE.wait(20), label="Wait")
 
@@ -211,8 +211,8 @@ def failing_page(monkeypatch: pytest.MonkeyPatch, name: str, seen_by: str) -> tu
     def script(name: str, seen_by: str) -> None:
         import streamlit as st
 
-        from app.components import long_work as component
-        from app.loaders import jobs
+        from app.compute import jobs
+        from app.shell import long_work as component
 
         def fail(_progress) -> int:
             jobs._TEST_CALLS.append(1)
@@ -249,8 +249,8 @@ def test_a_failure_is_shown_once_and_waits_for_the_button(seen_by: str, monkeypa
 
 def test_an_unreadable_cache_is_the_whole_pages_affair():
     def script() -> None:
-        from app.components.long_work import long_work
-        from engine.errors import CacheError
+        from app.shell.long_work import long_work
+        from engine.core.errors import CacheError
 
         def fail(_progress) -> int:
             raise CacheError("the file is gone")

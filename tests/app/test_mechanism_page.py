@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import view
 from app.plots.mechanism import depth_profile as draw_depth
 from app.plots.mechanism import outcomes as draw_outcomes
 from app.plots.theme import Theme
+from app.state import view
 from engine.features import feature
-from engine.mechanism import compare_outcomes, depth_profile, relate_to_error
 from engine.metrics import ece
+from engine.metrics.mechanism import compare_outcomes, depth_profile, relate_to_error
 from engine.store import open_cache
-from engine.verdict_browse import mechanism_sentence
+from engine.verdict.metrics import mechanism_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
 
 SPREAD = "spread of routing entropy over depth"
@@ -117,7 +117,7 @@ def test_a_redraw_reads_neither_logits_nor_other_runs(cache_of_kinds: Path, monk
         assert (run_id, options.get("with_logits", False)) == ("full-s0", False)
         return load_run(cache, run_id, **options)
 
-    for module in ("app.view", "app.loaders.cache"):
+    for module in ("app.state.view", "app.compute.cache"):
         monkeypatch.setattr(f"{module}.load_run", only_the_chosen_one)
     again = open_app(cache_of_kinds, monkeypatch, "mechanism", **chosen)
     assert figures(again) == figures(first)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from app.loaders.memo import Memo
+from app.compute.memo import Memo
 
 
 def test_computes_once_and_forgets_the_oldest():

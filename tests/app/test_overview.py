@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.links import run_query
 from app.plots import overview as plots
 from app.plots.theme import Theme
-from app.selection import Protocol, Selection, Slice, run_names
-from app.view import View
+from app.state.links import run_query
+from app.state.selection import Protocol, Selection, Slice, run_names
+from app.state.view import View
 from engine.store import open_cache
 from engine.sweep import diagnose, look_first, single_models
-from engine.verdict_sweep import judge_cache, reason
+from engine.verdict.cache import judge_cache, reason
 from tests.app.driver import bodies, figures, numbers, open_app, published, shown, traces, uncounted, verdict
 
 

@@ -97,7 +97,7 @@ def test_the_sentence_and_the_figure_use_the_same_settings(cache_of_kinds: Path,
 def test_a_run_to_compare_with_computes_nothing_anew(cache_of_kinds: Path, monkeypatch):
     open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="9")
     for name in ("judge", "permutation_test"):
-        monkeypatch.setattr(f"app.loaders.results.{name}", None)  # cannot be called
+        monkeypatch.setattr(f"app.compute.gap.{name}", None)  # cannot be called
     open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], bins="9", **{"with": "toy · dice · Full-AR · seed 1"})
 
 

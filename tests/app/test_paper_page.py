@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import paper_tables as tables
+from app.parts import paper_tables as tables
 from app.plots.paper import claims_by_topic, table_column
 from app.plots.theme import Theme
-from engine import published as paper
 from engine.benchmark import run_benchmark
-from engine.claims import audit
-from engine.claims import summarise as summarise_claims
-from engine.evidence import CONCLUSIONS, COUNTERPARTS
+from engine.paper import CONCLUSIONS, COUNTERPARTS
+from engine.paper import published as paper
+from engine.paper.claims import audit
+from engine.paper.claims import summarise as summarise_claims
 from engine.store import RunRecord, open_cache
 from engine.sweep import by_cell, diagnose, single_models
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict

@@ -14,7 +14,7 @@ import pytest
 
 from engine.probes import CONTRASTS, PROBES, audit, audit_sweep, predicted_against_actual
 from engine.store import open_cache
-from engine.verdict_probes import judge_probe_sweep, judge_probes
+from engine.verdict.probes import judge_probe_sweep, judge_probes
 from tests.app.driver import ROOT, figures, load, numbers, open_app, published, shown, traces, uncounted, verdict
 
 CHEAP = {"width": "4", "epochs": "25", "inits": "2"}
@@ -101,7 +101,7 @@ def test_chosen_layers_and_weight_decay_are_in_force(cache: Path, monkeypatch):
 
 def test_only_what_changes_the_samples_trains_anew(cache: Path, monkeypatch):
     trained = []
-    monkeypatch.setattr("app.loaders.results_probes.audit", lambda *args, **kw: trained.append(1) or audit(*args, **kw))
+    monkeypatch.setattr("app.compute.probes.audit", lambda *args, **kw: trained.append(1) or audit(*args, **kw))
     query = {"backbone": "toy", "variant": "Full-AR", **CHEAP, "inits": "3"}
     open_app(cache, monkeypatch, "probes", **query)
     open_app(cache, monkeypatch, "probes", bins="10", feature="confidence itself", **query)
@@ -227,10 +227,10 @@ def test_the_sweep_waits_for_its_button_and_pools_single_models(app, cache: Path
 
 
 def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):
-    from app.loaders.cache import current_cache, runs
-    from app.loaders.results_probes import Settings, pooled
-    from app.selection import Protocol, Selection, Slice
-    from app.view import View
+    from app.compute.cache import current_cache, runs
+    from app.compute.probes import Settings, pooled
+    from app.state.selection import Protocol, Selection, Slice
+    from app.state.view import View
 
     opened = current_cache(cache).cache
     selection = Selection(opened.fingerprint, "full-s0", None, "r_agg", Slice(), Protocol())
@@ -255,8 +255,8 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):
 def test_torch_is_not_imported_before_the_page_computes():
     code = """
 import sys
-import app.loaders.results_probes, app.plots.probes, app.components.trap, app.components.probe_settings
-import engine.verdict_probes
+import app.compute.probes, app.plots.probes, app.parts.capacity, app.parts.probe_settings
+import engine.verdict.probes
 assert 'torch' not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from app.__main__ import main
-from app.cache_summary import summarise
+from app.compute.overview import summarise
 from app.export import Item, page_html, print_value
 from app.plots.theme import Theme, empty_figure
 from app.report import MOST_RUNS, Settings, build_report
@@ -24,12 +24,12 @@ from app.report.blind import BlindCache
 from app.report.pdf import NoBrowser, find_browser
 from app.report.sections import whole_cache
 from app.report.study import study_run
-from engine.errors import UnknownName
+from engine.core.errors import UnknownName
 from engine.features import feature
 from engine.store import open_cache, publish
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
-from engine.verdict_sweep import judge_cache, judge_stability
+from engine.verdict.cache import judge_cache, judge_stability
 from tests.app.driver import ROOT, open_app, published
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -278,10 +278,10 @@ def test_the_overview_makes_a_report_on_demand(cache_of_kinds: Path, monkeypatch
         made.append((arguments, settings))
         return build_report(*arguments, **settings)
 
-    monkeypatch.setattr("app.loaders.reports.build_report", build)
+    monkeypatch.setattr("app.compute.report.build_report", build)
     app = open_app(cache_of_kinds, monkeypatch, "overview", support="7")
     assert made == [], "nothing is computed before the button is pressed"
-    monkeypatch.setattr("app.loaders.results_sweep.diagnose", None)  # the Overview has the rows
+    monkeypatch.setattr("app.compute.sweep.diagnose", None)  # the Overview has the rows
     app.button(key="report-start").click().run()
     assert not app.exception
     assert not app.error
@@ -296,7 +296,7 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
         swept.append(settings["min_support"])
         return diagnose(*arguments, **settings)
 
-    monkeypatch.setattr("app.loaders.results_sweep.diagnose", counted)
+    monkeypatch.setattr("app.compute.sweep.diagnose", counted)
     monkeypatch.setattr("app.report.diagnose", None)  # nobody else diagnoses
     query = {"backbone": "toy", "variant": "Full-AR", "support": "6"}
     app = open_app(cache_of_kinds, monkeypatch, "gap", **query)
@@ -314,8 +314,8 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
 
 def test_the_report_of_a_run_can_be_stopped(cache_of_kinds: Path, monkeypatch):
     gate = threading.Event()
-    monkeypatch.setattr("app.loaders.reports.build_report", lambda *_, **__: gate.wait(20))
-    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.5)
+    monkeypatch.setattr("app.compute.report.build_report", lambda *_, **__: gate.wait(20))
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.5)
     try:
         app = open_app(cache_of_kinds, monkeypatch, "gap", backbone="toy", variant="Full-AR", support="9")
         app.button(key="report-run-start").click().run()

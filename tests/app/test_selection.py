@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from app.links import run_query
-from app.selection import Protocol, RunName, Selection, Slice, run_names
-from app.view import View
+from app.state.links import run_query
+from app.state.selection import Protocol, RunName, Selection, Slice, run_names
+from app.state.view import View
 from engine.store import RunRecord, open_cache
 from tests.app.driver import open_app, published
 

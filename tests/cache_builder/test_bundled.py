@@ -9,11 +9,11 @@ from cache_builder.extract import trained_record
 from cache_builder.one_run import without_denormals
 from cache_builder.provenance import describe
 from cache_builder.train import train
-from engine.published import load
+from engine.core.types import CELL
+from engine.paper.published import load
 from engine.store import default_shards_directory, open_cache, publish, read_shard
 from engine.store.shard import shard_path
 from engine.sweep import diagnose
-from engine.types import CELL
 
 RUNS = {config.run_id: config for config in load_recipe("bundled").runs()}
 FLOORS = {"cifar10": 0.64, "fashion-mnist": 0.86, "digits": 0.90}

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from cache_builder.datasets import MissingDataset, Split, augment, load_dataset, readers, registry, to_input
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 
 
 def pixels(n, side=32, channels=3, seed=0):

@@ -20,7 +20,7 @@ from cache_builder.one_run import Outcome, Places, is_finished
 from cache_builder.progress import quiet
 from cache_builder.ray_sweep import MissingPackage, sweep_on_ray
 from cache_builder.sweep import Overall, sweep
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 from engine.store import read_shard, shard_paths, write_shard
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ import torch
 
 from cache_builder.checkpoint import claimed, load_checkpoint, save_checkpoint
 from cache_builder.train import Trainer, build_model, derived_seed, loss_of, pick_device, train
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 
 
 class Killed(Exception):

@@ -12,13 +12,13 @@ from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS, PATHS, pair_on
 from engine.benchmark.scores import HEADLINE
 from engine.benchmark.smoothing import variation
-from engine.binning import tertiles
-from engine.errors import InvalidInput, MissingData
+from engine.core.binning import tertiles
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.splitting import split
+from engine.core.types import RunData
 from engine.features import feature
 from engine.kernel import Surface, nw_regress, scott_bandwidth
 from engine.kernel.selection import MULTIPLIERS
-from engine.splitting import split
-from engine.types import RunData
 
 
 def make_run(n: int = 400, seed: int = 0) -> RunData:

@@ -16,8 +16,8 @@ from engine.bench.scale import GRIDS, Cell, Grid, growth, measure_grids
 from engine.bench.scale_data import SEEDS_PER_CELL, made_up_run, write_sweep
 from engine.bench.scale_plot import scale_svg
 from engine.bench.scale_work import OPERATIONS, Size, measure_here
+from engine.core.types import CELL
 from engine.store import open_cache, publish
-from engine.types import CELL
 
 SIZES = [Size(1, 300), Size(1, 600)]
 SMALL = Grid("samples", "samples", lambda size: size.samples, SIZES, ("write", "publish", "open"))

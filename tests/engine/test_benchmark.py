@@ -27,10 +27,10 @@ from engine.benchmark.halves import halve
 from engine.benchmark.methods import make_calibrator
 from engine.benchmark.scores import all_scores, predict
 from engine.calibrators import CALIBRATORS
-from engine.errors import InvalidInput, MissingData, UnknownName
+from engine.core.errors import InvalidInput, MissingData, UnknownName
+from engine.core.types import RunData
 from engine.features import CustomFeature, feature
 from engine.kernel import scott_bandwidth, shrinkage
-from engine.types import RunData
 
 QUICK = ("none", "ts", "hb", "isotonic", "nw_conf", "nw_conf_routing")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.binning import confidence_bins, equal_mass_bins, equal_width_bins, histogram_edges, tertiles
-from engine.contingency import tabulate
-from engine.errors import InvalidInput, UnknownName
+from engine.core.binning import confidence_bins, equal_mass_bins, equal_width_bins, histogram_edges, tertiles
+from engine.core.contingency import tabulate
+from engine.core.errors import InvalidInput, UnknownName
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -9,13 +9,13 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from engine import published
 from engine.__main__ import main
-from engine.claims import CLAIMS, OUTCOMES, ClaimResult, as_frame, audit
-from engine.claims.compare import marks, mean_and_std
-from engine.claims.paper import Paper
-from engine.claims.rounding import rounded
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
+from engine.paper import published
+from engine.paper.claims import CLAIMS, OUTCOMES, ClaimResult, as_frame, audit
+from engine.paper.claims.compare import marks, mean_and_std
+from engine.paper.claims.paper import Paper
+from engine.paper.claims.rounding import rounded
 
 
 def outcomes(results: list[ClaimResult]) -> dict[str, str]:

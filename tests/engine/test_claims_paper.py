@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from engine.claims import CLAIMS, ClaimResult, audit
+from engine.paper.claims import CLAIMS, ClaimResult, audit
 
 DIFFERS = {
     "sweep_max_gap_block": "seeds 0.346, 0.133, 0.100 have std 0.109 (n) or 0.134 (n - 1); the row has 0.107",

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import published
-from engine.claims import CLAIMS, Claim, ClaimResult, audit
-from engine.claims.paper import Cell, MissingCell, Paper
+from engine.paper import published
+from engine.paper.claims import CLAIMS, Claim, ClaimResult, audit
+from engine.paper.claims.paper import Cell, MissingCell, Paper
 
 Tables = dict[str, pd.DataFrame]
 KERNEL = ("Conf-only", "Conf + PredEntropy", "AR-CondCal")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from engine.claims.compare import bands_overlap, reachable, within_band
-from engine.claims.rounding import (
+from engine.paper.claims.compare import bands_overlap, reachable, within_band
+from engine.paper.claims.rounding import (
     Rounded,
     decimals,
     exactly,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.command_line import INTERRUPTED, REFUSED, run_command
+from engine.commands.command_line import INTERRUPTED, REFUSED, run_command
 
 MODULE = """
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 def add_arguments(parser):
     parser.add_argument("--run", default="well")

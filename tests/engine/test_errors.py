@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import first_line
+from engine.core.errors import first_line
 
 
 @pytest.mark.parametrize(

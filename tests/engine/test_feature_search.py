@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.binning import equal_mass_bins
-from engine.errors import InvalidInput, MissingData
-from engine.feature_search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
+from engine.core.binning import equal_mass_bins
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.types import RunData
 from engine.features import CustomFeature, feature
+from engine.features.search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
 from engine.gaps import audited_bins, permutation_test, trend_test
-from engine.types import RunData
-from engine.verdict_features import search_sentence
+from engine.verdict.search import search_sentence
 
 
 def made_up(seed: int, n: int = 1200, n_layers: int = 6, effect: float = 0.0, layer: int = 1) -> RunData:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.errors import InvalidInput, MissingData, UnknownName
+from engine.core.errors import InvalidInput, MissingData, UnknownName
+from engine.core.types import RunData
 from engine.features import FEATURES, CustomFeature, available_features, custom, feature
-from engine.types import RunData
 
 PROFILE = np.array([[1.0, 0.5, 0.0], [0.2, 0.4, 0.9]])
 LOGITS = np.log(np.array([[0.7, 0.2, 0.1], [0.25, 0.5, 0.25]]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import gaussian_kde
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 from engine.kernel import (
     cv_nll_bandwidth,
     nw_regress,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidInput
-from engine.limited import Allowance, LimitExceeded, as_file, run_limited
+from engine.core.errors import InvalidInput
+from engine.sandbox.run import Allowance, LimitExceeded, as_file, run_limited
 
 SMALL = Allowance(memory_bytes=300 << 20, cpu_seconds=2, wall_seconds=4, output_bytes=1 << 20)
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from engine.binning import equal_width_bins, tertiles
-from engine.errors import InvalidInput
-from engine.mechanism import (
+from engine.core.binning import equal_width_bins, tertiles
+from engine.core.errors import InvalidInput
+from engine.metrics.mechanism import (
     compare_outcomes,
     depth_profile,
     error_curve,

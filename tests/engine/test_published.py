@@ -12,8 +12,8 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from engine import published
-from engine.errors import UnknownName
+from engine.core.errors import UnknownName
+from engine.paper import published
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT.parent / "shared" / "paper" / "paper.tex"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InvalidInput, UnknownName
-from engine.pvalues import adjust_pvalues, adjust_tested, monte_carlo_pvalue, sign_test
+from engine.core.errors import InvalidInput, UnknownName
+from engine.core.pvalues import adjust_pvalues, adjust_tested, monte_carlo_pvalue, sign_test
 
 
 def test_monte_carlo_pvalue_counts_ties_and_is_never_zero():

@@ -8,29 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import (
-    claims,
-    features,
-    gaps,
-    intervals,
-    kernel,
-    mechanism,
-    metrics,
-    probes,
-    published,
-    pvalues,
-    reliability,
-    splitting,
-)
+from engine import features, gaps, kernel, metrics, probes
 from engine.benchmark import MatchedLab, calibration_size_sensitivity, run_benchmark, split_variance
 from engine.calibrators import CALIBRATORS
 from engine.controls import false_alarm_rate, power_curve
-from engine.errors import InvalidInput, MissingData, UnknownName
-from engine.feature_search import search_candidates
+from engine.core import intervals, pvalues, splitting
+from engine.core.errors import InvalidInput, MissingData, UnknownName
+from engine.core.types import RunData
 from engine.features import CustomFeature
+from engine.features.search import search_candidates
+from engine.metrics import mechanism, reliability
+from engine.paper import claims, published
 from engine.store import RunRecord
 from engine.sweep import uniform_order_statistics
-from engine.types import RunData
 
 RNG = np.random.default_rng(0)
 C, T, R = RNG.random(60), RNG.random(60) < 0.5, RNG.random(60)

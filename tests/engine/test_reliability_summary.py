@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine import metrics
-from engine.mechanism import depth_profile, relate_to_error
-from engine.reliability import calibration_summary, class_table, expected_ece
-from engine.verdict_browse import mechanism_sentence, reliability_sentence
+from engine.metrics.mechanism import depth_profile, relate_to_error
+from engine.metrics.reliability import calibration_summary, class_table, expected_ece
+from engine.verdict.metrics import mechanism_sentence, reliability_sentence
 
 
 def test_summary_by_hand():

@@ -17,7 +17,7 @@ from engine.features import CustomFeature
 from engine.gaps import bootstrap_gap, permutation_test, trend_test
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, multiplicity
-from engine.verdict_sweep import judge_cache, judge_stability
+from engine.verdict.cache import judge_cache, judge_stability
 
 
 def record(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 from engine.store import open_cache, publish, write_shard
 from engine.sweep import (
     chance_range,

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import latex
 from engine.__main__ import main
 from engine.benchmark.tables import BUILDERS, Material, build_tables
 from engine.calibrators import CALIBRATORS
 from engine.commands.tables import gather, probe_audit, write_tables
-from engine.errors import InvalidInput, UnknownName
+from engine.core import latex
+from engine.core.errors import InvalidInput, UnknownName
 from engine.store import RunRecord, open_cache, publish, write_shard
 
 METRICS = ("ece", "adaptive_ece", "nll", "brier", "worst_tertile_ece", "mce", "classwise_ece", "smooth_ece", "accuracy")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.terminal import terminal_progress
+from engine.commands.terminal import terminal_progress
 
 
 class _Terminal(io.StringIO):

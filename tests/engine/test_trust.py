@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine.controls import false_alarm_rate, planted_outcome, power_curve
-from engine.errors import InvalidInput
+from engine.controls.table import reading, trust_table
+from engine.core.errors import InvalidInput
 from engine.gaps import TESTS, matched_gap, permutation_test, trend_test
-from engine.trust import reading, trust_table
 
 
 @pytest.mark.parametrize(

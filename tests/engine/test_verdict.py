@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from engine.controls import false_alarm_rate
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
+from engine.core.labels import format_p
 from engine.gaps import bootstrap_gap, permutation_test
-from engine.verdict import format_p, judge
+from engine.verdict import judge
 
 
 def run(seed: int, slope: float = 0.0, n: int = 6000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

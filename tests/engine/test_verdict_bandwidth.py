@@ -11,8 +11,8 @@ import pytest
 
 from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.matched import LAB_MULTIPLIERS, PATHS, BandwidthCurves
-from engine.errors import InvalidInput
-from engine.verdict_bandwidth import JUDGED, judge_bandwidth, leads
+from engine.core.errors import InvalidInput
+from engine.verdict.bandwidth import JUDGED, judge_bandwidth, leads
 
 SETTINGS = [(path, multiplier) for path in PATHS for multiplier in LAB_MULTIPLIERS]
 

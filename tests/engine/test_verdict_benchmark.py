@@ -24,9 +24,9 @@ from engine.benchmark import (
 )
 from engine.benchmark.contrasts import CONTRASTED
 from engine.calibrators.temperature import FittedIdentity
-from engine.errors import InvalidInput, UnknownName
-from engine.placing import places
-from engine.verdict_benchmark import judge_run, judge_seeds
+from engine.core.errors import InvalidInput, UnknownName
+from engine.core.ranking import places
+from engine.verdict.benchmark import judge_run, judge_seeds
 
 N_BOOTSTRAP = 400
 METHODS = ("none", "ts", "nw_conf", "nw_conf_entropy", "nw_conf_routing")

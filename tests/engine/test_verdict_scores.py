@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.core.types import RunData
 from engine.features import feature
 from engine.gaps import permutation_test, trend_test
-from engine.types import RunData
-from engine.verdict_scores import judge_scores
+from engine.verdict.features import judge_scores
 
 
 def made_up(n: int = 3000) -> RunData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.verdict import Verdict
-from engine.verdict_sweep import could_have_seen, judge_cache, judge_stability, reason
+from engine.verdict.cache import could_have_seen, judge_cache, judge_stability, reason
 from tests.engine.sweep_rows import NONE, table
 
 UNTESTED = {"paper_p": NONE, "audited_p": NONE, "max_gap": NONE, "audited_effect": NONE, "audited_z": NONE}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.wording import capital, counted, in_sentence, listed
+from engine.core.labels import capital, counted, in_sentence, listed
 
 
 @pytest.mark.parametrize(

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from engine import (
-    benchmark,
-    binning,
-    calibrators,
-    claims,
-    controls,
-    errors,
-    evidence,
-    feature_search,
-    features,
-    gaps,
-    grouping,
-    importing,
-    kernel,
-    latex,
-    limited,
-    limited_child,
-    mechanism,
-    placing,
-    probes,
-    published,
-    pvalues,
-    reliability,
-    store,
-    threads,
-    types,
-    validation,
-    verdict,
-    verdict_bandwidth,
-    verdict_benchmark,
-    verdict_probes,
-    verdict_sweep,
-    wording,
-)
+from engine import benchmark, calibrators, controls, features, gaps, importing, kernel, probes, store, verdict
+from engine import paper as evidence
+from engine.core import binning, errors, grouping, latex, pvalues, threads, types, validation
+from engine.core import labels as wording
+from engine.core import ranking as placing
+from engine.features import search as feature_search
+from engine.metrics import mechanism, reliability
+from engine.paper import claims, published
+from engine.sandbox import child as limited_child
+from engine.sandbox import run as limited
+from engine.verdict import bandwidth as verdict_bandwidth
+from engine.verdict import benchmark as verdict_benchmark
+from engine.verdict import cache as verdict_sweep
+from engine.verdict import probes as verdict_probes
 
 RESULT = "a result: functions return it, and the fuzz reads all its fields and properties there"
 BEHIND = "behind the door: takes what another public function has checked, and is reached through it"
@@ -43,7 +23,7 @@ EXCEPTION = "an error, raised by what is fuzzed"
 ABSTRACT = "an interface or a type alias; what implements it is fuzzed"
 NO_INPUT = "takes nothing that a caller could get wrong"
 WORDS = "puts numbers of a result, or text of a table, into words or LaTeX; fed by what is fuzzed, tested by hand"
-FRAMES = "takes frames that other functions made over a whole cache; minutes a call, walked in tests/engine/evidence"
+FRAMES = "takes frames that other functions made over a whole cache; minutes a call, walked in tests/engine/paper"
 PROCESS = "starts or is the limited child process; the import targets go through it"
 
 REASONS: dict[str, tuple[object, ...]] = {
@@ -182,7 +162,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         latex.mark_best,
         latex.render,
         placing.places,
-        verdict.format_p,
+        wording.format_p,
         verdict_sweep.could_have_seen,
     ),
     FRAMES: (

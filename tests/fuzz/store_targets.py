@@ -14,9 +14,11 @@ import pandas as pd
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from engine import claims, published, pvalues, sweep, verdict_sweep
-from engine.errors import first_line
-from engine.mechanism import training_entropy
+from engine import sweep
+from engine.core import pvalues
+from engine.core.errors import first_line
+from engine.metrics.mechanism import training_entropy
+from engine.paper import claims, published
 from engine.store import (
     Cache,
     Layer,
@@ -28,6 +30,7 @@ from engine.store import (
     verify_shard,
     write_shard,
 )
+from engine.verdict import cache as verdict_sweep
 from tests.conftest import made_up_run
 from tests.fuzz.catalogue.entry import UNTESTABLE
 from tests.fuzz.damage import damaged

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from engine import latex
 from engine.benchmark.aggregate import aggregate_seeds
 from engine.benchmark.methods import REFERENCE
 from engine.benchmark.scores import METRICS
 from engine.calibrators import CALIBRATORS
-from engine.types import CELL
-from engine.wording import counted
+from engine.core import latex
+from engine.core.labels import counted
+from engine.core.types import CELL
 
 VARIANT_LABELS = {"baseline": "Baseline", "block_ar": "Block-AR", "full_ar": "Full-AR", "drloc": "DrLoc"}
 

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 from engine.__main__ import main
-from engine.evidence import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
-from engine.evidence.conclusions import as_frame
-from engine.evidence.findings import fewest_runs, too_few
-from engine.evidence.tables.studies import MODES
+from engine.core.types import CELL
+from engine.paper import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
+from engine.paper.conclusions import as_frame
+from engine.paper.findings import fewest_runs, too_few
+from engine.paper.tables.studies import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
-from engine.types import CELL
 
 N_SEEDS, N_SAMPLES = 4, 1500
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import metrics, published
+from engine import metrics
 from engine.benchmark import run_benchmark
-from engine.errors import UnknownName
-from engine.evidence import (
+from engine.core.errors import UnknownName
+from engine.paper import (
     COUNTERPARTS,
     SOURCES,
     WITHOUT,
@@ -22,9 +22,10 @@ from engine.evidence import (
     cells_with_logits,
     compare,
     gather,
+    published,
     single_runs,
 )
-from engine.evidence.tables.frames import FRAME
+from engine.paper.tables.frames import FRAME
 from engine.probes import audit
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, single_models

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_hypergeom
 
-from engine.contingency import Contingency
-from engine.errors import InvalidInput, UnknownName
+from engine.core.contingency import Contingency
+from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import permutation_test, permutation_test_of_counts
 from engine.gaps.exact import bin_null
 from engine.gaps.permutation import draw_hypergeometric, draw_shuffles

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 from engine.importing import Limits, read_stream, read_table
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 from engine.importing import ColumnMapping, RunIdentity, build_record, choose_columns, guess_mapping
 from engine.importing.mapping import check_consecutive
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 from engine.importing import Limits, read_stream
-from engine.importing.isolated import _believed, read_isolated
-from engine.limited import Allowance, LimitExceeded
+from engine.sandbox.importing import _believed, read_isolated
+from engine.sandbox.run import Allowance, LimitExceeded
 
 RNG = np.random.default_rng(0)
 

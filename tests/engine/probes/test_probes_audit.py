@@ -10,11 +10,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
+from engine.core.splitting import split
 from engine.probes import CONTRASTS, PROBES, audit
 from engine.probes.auditing import shuffle_within
 from engine.probes.networks import Batch, Recipe, initial_weights, train
-from engine.splitting import split
 
 CHEAP = {"hidden": 4, "epochs": 10, "n_inits": 2, "n_shuffles": 3}
 

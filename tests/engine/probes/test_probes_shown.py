@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import InvalidInput, MissingData, UnknownName
+from engine.core.errors import InvalidInput, MissingData, UnknownName
+from engine.core.types import RunData
 from engine.probes import audit, descriptor, predicted_against_actual
-from engine.types import RunData
 
 
 def world(n=400, n_layers=3, seed=0):

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import UnknownName
+from engine.core.errors import UnknownName
+from engine.core.types import CELL
 from engine.probes import Contrast, Note, Reference, audit
 from engine.probes.sweep import ProbeSweep
-from engine.types import CELL
-from engine.verdict_probes import STEPS, judge_probe_sweep, judge_probes
+from engine.verdict.probes import STEPS, judge_probe_sweep, judge_probes
 
 SETTINGS = {"n_inits": 3, "n_shuffles": 19}
 

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from engine.errors import CacheError, NotACache, SchemaMismatch, UnknownName
+from engine.core.errors import CacheError, NotACache, SchemaMismatch, UnknownName
 from engine.store import default_cache_path, open_cache, publish, write_shard
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.binning import MATCHINGS, equal_width_edges
-from engine.contingency import tabulate
-from engine.errors import CacheError, InvalidInput, MissingData, UnknownName
+from engine.core.binning import MATCHINGS, equal_width_edges
+from engine.core.contingency import tabulate
+from engine.core.errors import CacheError, InvalidInput, MissingData, UnknownName
 from engine.features import FEATURES, SUMMARIES, CustomFeature, feature
 from engine.store import counting, open_cache, publish, write_shard
 from engine.store.counting import Source, count

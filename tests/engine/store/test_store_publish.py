@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from engine.errors import CacheError, CorruptShard
+from engine.core.errors import CacheError, CorruptShard
 from engine.store import Layer, atomic, open_cache, publish, write_shard
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 from engine.store import Layer
 
 BAD = {

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import CacheError, CorruptShard
+from engine.core.errors import CacheError, CorruptShard
 from engine.store import atomic, read_shard, shard_paths, verify_shard, write_shard
 from engine.store import shard as module
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import CacheError, InvalidInput
-from engine.limited import Allowance, LimitExceeded
+from engine.core.errors import CacheError, InvalidInput
+from engine.sandbox.run import Allowance, LimitExceeded
+from engine.sandbox.sql import MAX_BYTES, MAX_ROWS, ask, schema
+from engine.sandbox.sql_child import TABLES as CHILD_TABLES
 from engine.store import open_cache, publish, write_shard
 from engine.store.schema import COLUMN_NOTES, TABLES
-from engine.store.sql import MAX_BYTES, MAX_ROWS, ask, schema
-from engine.store.sql_child import TABLES as CHILD_TABLES
 
 QUICK = Allowance(memory_bytes=1 << 30, cpu_seconds=3, wall_seconds=5, output_bytes=64 << 20)
 

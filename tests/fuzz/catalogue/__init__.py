@@ -6,7 +6,8 @@ function that is not called says why in `exempt.py`.
 
 from __future__ import annotations
 
-from engine import published, sweep
+from engine import sweep
+from engine.paper import published
 from tests.fuzz.catalogue.descriptions import FEATURES, MECHANISM
 from tests.fuzz.catalogue.entry import Entry
 from tests.fuzz.catalogue.fits import FITTED, KERNEL, PROBE_ENTRIES

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import (
-    feature_search,
-    features,
-    mechanism,
-    verdict_browse,
-    verdict_features,
-    verdict_scores,
-)
+from engine import features
 from engine.features import CustomFeature
+from engine.features import search as feature_search
+from engine.metrics import mechanism
+from engine.verdict import features as verdict_scores
+from engine.verdict import metrics as verdict_browse
+from engine.verdict import search as verdict_features
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FEW,

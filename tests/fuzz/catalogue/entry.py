@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine import contingency
-from engine.types import RunData
+from engine.core import contingency
+from engine.core.types import RunData
 from tests.fuzz.strategies import (
     BINS,
     CONFIDENCE,

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import (
-    contingency,
-    controls,
-    gaps,
-    intervals,
-    metrics,
-    pvalues,
-    reliability,
-    splitting,
-    trust,
-    verdict,
-    verdict_browse,
-)
-from engine.gaps.presets import TESTS
+from engine import controls, gaps, metrics, verdict
+from engine.controls import table as trust
+from engine.core import contingency, intervals, pvalues, splitting
+from engine.gaps.settings import TESTS
+from engine.metrics import reliability
+from engine.verdict import metrics as verdict_browse
 from tests.fuzz.catalogue.entry import (
     ACCURACIES,
     CUT,

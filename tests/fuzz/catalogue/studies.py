@@ -6,12 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from engine import (
-    benchmark,
-    verdict_bandwidth,
-    verdict_benchmark,
-)
+from engine import benchmark
 from engine.calibrators import CALIBRATORS
+from engine.verdict import bandwidth as verdict_bandwidth
+from engine.verdict import benchmark as verdict_benchmark
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FAR,

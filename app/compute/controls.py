@@ -1,0 +1,71 @@
+"""The controls of a selection, computed once for all viewers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from app.compute.gap import samples
+from app.state.view import View
+from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, planted_outcome, power_curve
+from engine.controls.table import trust_table
+from engine.core.types import Progress
+from engine.gaps import TESTS, PermutationResult, StratifiedResult, permutation_test, trend_test
+
+SUPPORTS = (1, 5, 20)
+_SHARES = {"power": 0.55, "alarms": 0.2, "supports": 0.25}
+"""Of the time that everything takes; only the bar depends on them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """What the tests of a run can and cannot see.
+
+    power : of every test; by_support : of the paper's test under several minimum supports.
+    alarms : rejections of every test where only confidence matters; trust : which verdicts can be trusted.
+    """
+
+    power: PowerCurve
+    by_support: Mapping[int, PowerCurve]
+    alarms: FalseAlarms
+    trust: pd.DataFrame
+
+
+def controls_work(view: View, n_worlds: int) -> tuple[Hashable, Callable[[Progress], Controls]]:
+    """All controls of this run for `long_work`, in as many worlds as the verdict has: the two then agree exactly."""
+    given, settings = samples(view), view.selection.protocol.test_settings
+    in_force = view.selection.protocol.min_support
+
+    def compute(progress: Progress) -> Controls:
+        def part(name: str, done: float = 0.0, of: int = 1) -> Progress:
+            start = sum(list(_SHARES.values())[: list(_SHARES).index(name)])
+            return lambda share, text: progress(start + _SHARES[name] * (done + share) / of, text)
+
+        power = power_curve(*given, tests=tuple(TESTS), n_replicates=n_worlds, progress=part("power"), **settings)
+        alarms = false_alarm_rate(*given, n_replicates=n_worlds, progress=part("alarms"), **settings)
+        by_support = {}
+        for position, support in enumerate(SUPPORTS):
+            by_support[support] = _only(power, "paper") if support == in_force else power_curve(
+                *given, tests=("paper",), n_replicates=n_worlds, progress=part("supports", position, len(SUPPORTS)),
+                **settings | {"min_support": support},
+            )  # fmt: skip
+        return Controls(power, by_support, alarms, trust_table(*given, alarms, power, **settings))
+
+    return ("controls", view.selection.alone, n_worlds), compute
+
+
+def _only(power: PowerCurve, test: str) -> PowerCurve:
+    """The curve of one test, as if it had been tried alone: all tests see the same worlds."""
+    table = power.table[power.table["test"] == test].reset_index(drop=True)
+    return replace(power, table=table, detectable={test: power.detectable[test]})
+
+
+def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, StratifiedResult]:
+    """Both tests in one world with a gap of this size; quick enough to sit behind a slider."""
+    confidence, correct, rho = samples(view)
+    protocol = view.selection.protocol
+    drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)
+    paper = permutation_test(confidence, drawn, rho, **protocol.test_settings)
+    return paper, trend_test(confidence, drawn, rho)

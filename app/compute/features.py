@@ -1,0 +1,145 @@
+"""What the Feature lab shows, computed once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from app.compute.cache import run_table
+from app.compute.jobs import within_a_job
+from app.compute.keep import keep
+from app.state.selection import Selection
+from app.state.simulations import N_WORLDS
+from app.state.view import View
+from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.types import Progress, RunData
+from engine.features import FEATURES, CustomFeature, feature
+from engine.features.search import FeatureSearch, search_features
+from engine.gaps import PermutationResult, permutation_test, trend_test
+from engine.verdict import Verdict, judge
+
+KERNELS = ("nw_conf", "nw_conf_entropy", "nw_conf_routing")
+SCORES = ("ece", "worst_tertile_ece", "nll")
+_NUMBERS = dict.fromkeys(("max_gap", "paper", "audited", *SCORES), np.float64)
+
+
+def search_job(view: View, n_shuffles: int) -> tuple[Hashable, Callable[[Progress], FeatureSearch]]:
+    """The search over these samples for `long_work`: its key and how to compute it."""
+    run, settings = view.run, view.selection.protocol.test_settings
+    return ("feature search", view.selection.of_any_feature, n_shuffles), lambda progress: search_features(
+        run, n_shuffles=n_shuffles, progress=progress, **settings
+    )
+
+
+def layer_names(view: View) -> list[str]:
+    """Names of the layers of this run's profile, first to last."""
+    return run_table(view.cache, view.selection.run_id, "layers").sort_values("layer")["name"].tolist()
+
+
+@keep(max_entries=128)
+def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationResult:
+    return _paper_test(_run, own, samples)
+
+
+def _paper_test(run: RunData, name: str | CustomFeature, samples: Selection) -> PermutationResult:
+    return permutation_test(run.confidence, run.correct, feature(run, name), **samples.protocol.test_settings)
+
+
+def gap(view: View, own: CustomFeature) -> PermutationResult:
+    """The paper's test of a scalar of one's own."""
+    return _gap(view.selection.of_any_feature, own, view.run)
+
+
+def verdict_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Progress], Verdict]]:
+    """Both tests of a scalar of one's own, with their controls, for `long_work`."""
+    run, samples = view.run, view.selection.of_any_feature
+
+    def compute(progress: Progress) -> Verdict:
+        given = run.confidence, run.correct, feature(run, own)
+        return judge(
+            *given, feature=own.label, n_replicates=N_WORLDS, progress=progress, **samples.protocol.test_settings
+        )
+
+    return ("verdict on a scalar", samples, own), compute
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """AR-CondCal with a scalar against its controls, or `missing`: why there is nothing to fit.
+
+    scores : of the scalar, by its name.
+    """
+
+    contrasts: pd.DataFrame | None
+    scores: pd.DataFrame
+    missing: str
+
+
+def calibrated_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Progress], Calibrated]]:
+    """The kernel on (confidence, scalar) minus its two controls; all samples of the run, half of them held out."""
+    cache, run_id = view.cache, view.selection.run_id
+
+    def compute(progress: Progress) -> Calibrated:
+        run = cache.load(run_id, with_logits=True)
+        scores = _scores(run, (own,), lambda share, text: progress(share / 2, text))
+        try:
+            result = run_benchmark(
+                run, KERNELS, feature=own, progress=lambda share, text: progress((1 + share) / 2, text)
+            )
+        except (MissingData, InvalidInput) as error:
+            return Calibrated(None, scores, str(error))
+        return Calibrated(contrast_in_run(result, SCORES), scores, "")
+
+    return ("calibrated with a scalar", view.selection.fingerprint, run_id, own), compute
+
+
+def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progress) -> pd.DataFrame:
+    """Scores of AR-CondCal with each scalar on the held-out half, by its name; empty where nothing can be fitted."""
+    try:
+        found = feature_ablation(run, asked, progress=progress)
+    except (MissingData, InvalidInput):
+        return pd.DataFrame(columns=SCORES)
+    return found.pivot_table(index="feature", columns="metric", values="value", dropna=False)[list(SCORES)]
+
+
+def _row(run: RunData, name: str, samples: Selection) -> dict[str, object]:
+    """Gap and both p-values; empty where the run lacks the feature."""
+    if not FEATURES[name].available(run):
+        return {"max_gap": None, "paper": None, "audited": None}
+    paper = _paper_test(run, name, samples)
+    audited = trend_test(run.confidence, run.correct, feature(run, name))
+    p_audited = audited.p_value if audited.matched else None
+    return {"max_gap": paper.observed, "paper": paper.p_value, "audited": p_audited}
+
+
+def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
+    """The seven features for `long_work`: tests on these samples, scores of the kernel on the held-out half."""
+    cache, run, samples = view.cache, view.run_with_logits, view.selection.of_any_feature
+    # The scores know no slice and no settings of a test: they outlive a change of those.
+    scores = within_a_job(
+        ("scores of the features", samples.fingerprint, samples.run_id),
+        lambda progress: _scores(cache.load(samples.run_id, with_logits=True), tuple(FEATURES), progress),
+    )
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        scored = scores(lambda share, text: progress(0.7 * share, text))
+        rows = []
+        for position, (name, entry) in enumerate(FEATURES.items()):
+            progress(0.7 + 0.3 * position / len(FEATURES), f"testing {entry.label}")
+            rows.append({"label": entry.label, **_row(run, name, samples)})
+        return pd.DataFrame(rows).join(scored.reindex(list(FEATURES)).reset_index(drop=True)).astype(_NUMBERS)
+
+    return ("named features", samples), compute
+
+
+def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | None) -> pd.DataFrame | None:
+    """The scalar of one's own as a row below the seven features; None as long as a part of it is not there."""
+    if judged is None or fitted is None:
+        return None
+    tests = {"max_gap": judged.paper.observed, "paper": judged.paper.p_value, "audited": judged.audited.p_value}
+    row = {"label": f"yours: {own.label}", **tests, **fitted.scores.reindex([own.name]).iloc[0]}
+    return pd.DataFrame([row]).astype(_NUMBERS)

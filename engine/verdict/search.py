@@ -1,0 +1,62 @@
+"""The sentences of the Feature lab: what a search found and what a search of that size finds by chance."""
+
+from __future__ import annotations
+
+from engine.core.labels import OTHER_SEEDS, counted, format_p
+from engine.features.search import FeatureSearch, SearchedTest
+
+
+def _best(search: FeatureSearch, test: SearchedTest) -> str:
+    """`routing entropy of layer 5 (p = 0.010)`."""
+    if test.best is None or test.best_p is None:
+        raise ValueError("nothing was tested")
+    return f"{search.candidates[test.best].label} ({format_p(test.best_p)})"
+
+
+def _chance(test: SearchedTest) -> str:
+    """`does as well in 68 of 200 tries (search p = 0.34)`."""
+    if test.search_p is None:
+        raise ValueError("nothing was tested")
+    return f"does as well in {test.n_as_good} of {test.shuffled_best.size} tries (search {format_p(test.search_p)})"
+
+
+def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
+    """Best scalar of the audited test and how often shuffled routing does as well; then the paper's test, briefly.
+
+    The audited test leads: it is the one whose false alarms stay near alpha.
+    """
+    audited, paper = search.tests["audited"], search.tests["paper"]
+    if audited.search_p is None:
+        return (
+            f"None of {len(search.candidates)} scalars can be tested: no confidence bin in which both correctness and "
+            "routing vary. Nothing can be said about this run."
+        )
+    scalars = counted(audited.n_tested, "scalar")
+    opening = (
+        f"Of {scalars} the best by the audited test is {_best(search, audited)}; a search of this "
+        f"size on shuffled routing {_chance(audited)}"
+    )
+    second = _paper_sentence(search, paper, alpha)
+    if not search.matched:
+        return f"{opening}.{second} With too few samples to match confidence this says nothing about routing."
+    if audited.search_p > alpha:
+        agrees = paper.search_p is None or paper.search_p > alpha
+        reading = "no evidence beyond confidence" if agrees else "no evidence beyond confidence by this test"
+        return f"{opening}: {reading}.{second}"
+    return f"{opening}: more than such a search finds by chance in this run; {OTHER_SEEDS}.{second}"
+
+
+def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:
+    if paper.search_p is None or paper.best is None:
+        return " The paper's test can be run on none of them."
+    audited = search.tests["audited"]
+    some = "" if paper.n_tested == audited.n_tested else f", which can run on {paper.n_tested} of them,"
+    found = f" By the paper's test{some} it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
+    if paper.search_p > alpha:
+        corrected = paper.holm[paper.best]
+        return f"{found}." if corrected > alpha else f"{found}, so the corrected {format_p(corrected)} is no evidence."
+    if not search.matched:
+        return f"{found}."
+    if audited.search_p is not None and audited.search_p <= alpha:
+        return f"{found}, which also exceeds chance."
+    return f"{found}; the finer audited test does not bear it out."
