@@ -104,11 +104,11 @@ WALKS = {
     ),
     "a feature": (
         "by_hand or first",
-        ["tests/engine/test_features.py", "tests/engine/store/test_store_contingency.py"],
+        ["tests/engine/features/test_features.py", "tests/engine/store/test_contingency.py"],
     ),
     "a page": (
         "mistakes-full or mistakes-imported or counts or explained",
-        ["tests/app/test_pages.py", "tests/app/test_mistakes_page.py", "tests/test_docs.py"],
+        ["tests/app/test_pages.py", "tests/app/test_mistakes.py", "tests/test_docs.py"],
     ),
 }
 """Of each walk of docs/extending.md: what `pytest -k` selects, and where."""

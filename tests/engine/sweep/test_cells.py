@@ -20,7 +20,7 @@ from engine.sweep import (
     stability,
     uniform_order_statistics,
 )
-from tests.engine.sweep_rows import NONE, table
+from tests.engine.sweep.rows import NONE, table
 
 
 @pytest.mark.parametrize("size", [2, 5, 10])

@@ -6,7 +6,7 @@ import pytest
 
 from engine.verdict import Verdict
 from engine.verdict.cache import could_have_seen, judge_cache, judge_stability, reason
-from tests.engine.sweep_rows import NONE, table
+from tests.engine.sweep.rows import NONE, table
 
 UNTESTED = {"paper_p": NONE, "audited_p": NONE, "max_gap": NONE, "audited_effect": NONE, "audited_z": NONE}
 PAPER, AUDITED = {"paper_p": 1e-6}, {"audited_p": 1e-6}

@@ -15,7 +15,7 @@ import pytest
 from engine.core.errors import UnknownName
 from engine.paper import published
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT.parent / "shared" / "paper" / "paper.tex"
 needs_paper = pytest.mark.skipif(not SOURCE.is_file(), reason="the paper's source is not beside the project")
 EVERYTHING = [*published.TABLES, published.STATEMENTS]
