@@ -43,15 +43,17 @@ def controls_work(view: View, n_worlds: int) -> tuple[Hashable, Callable[[Progre
             start = sum(list(_SHARES.values())[: list(_SHARES).index(name)])
             return lambda share, text: progress(start + _SHARES[name] * (done + share) / of, text)
 
-        power = power_curve(*given, tests=tuple(TESTS), n_replicates=n_worlds, progress=part("power"), **settings)
-        alarms = false_alarm_rate(*given, n_replicates=n_worlds, progress=part("alarms"), **settings)
+        power = power_curve(
+            *given, tests=tuple(TESTS), n_replicates=n_worlds, progress=part("power"), settings=settings
+        )
+        alarms = false_alarm_rate(*given, n_replicates=n_worlds, progress=part("alarms"), settings=settings)
         by_support = {}
         for position, support in enumerate(SUPPORTS):
             by_support[support] = _only(power, "paper") if support == in_force else power_curve(
                 *given, tests=("paper",), n_replicates=n_worlds, progress=part("supports", position, len(SUPPORTS)),
-                **settings | {"min_support": support},
+                settings=replace(settings, min_support=support),
             )  # fmt: skip
-        return Controls(power, by_support, alarms, trust_table(*given, alarms, power, **settings))
+        return Controls(power, by_support, alarms, trust_table(*given, alarms, power, settings=settings))
 
     return ("controls", view.selection.alone, n_worlds), compute
 
@@ -67,5 +69,5 @@ def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, Str
     confidence, correct, rho = samples(view)
     protocol = view.selection.protocol
     drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)
-    paper = permutation_test(confidence, drawn, rho, **protocol.test_settings)
+    paper = permutation_test(confidence, drawn, rho, **protocol.test_settings.keywords)
     return paper, trend_test(confidence, drawn, rho)

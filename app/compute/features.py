@@ -31,7 +31,7 @@ def search_job(view: View, n_shuffles: int) -> tuple[Hashable, Callable[[Progres
     """The search over these samples for `long_work`: its key and how to compute it."""
     run, settings = view.run, view.selection.protocol.test_settings
     return ("feature search", view.selection.of_any_feature, n_shuffles), lambda progress: search_features(
-        run, n_shuffles=n_shuffles, progress=progress, **settings
+        run, n_shuffles=n_shuffles, progress=progress, settings=settings
     )
 
 
@@ -46,7 +46,7 @@ def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationRe
 
 
 def _paper_test(run: RunData, name: str | CustomFeature, samples: Selection) -> PermutationResult:
-    return permutation_test(run.confidence, run.correct, feature(run, name), **samples.protocol.test_settings)
+    return permutation_test(run.confidence, run.correct, feature(run, name), **samples.protocol.test_settings.keywords)
 
 
 def gap(view: View, own: CustomFeature) -> PermutationResult:
@@ -61,7 +61,7 @@ def verdict_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Pr
     def compute(progress: Progress) -> Verdict:
         given = run.confidence, run.correct, feature(run, own)
         return judge(
-            *given, feature=own.label, n_replicates=N_WORLDS, progress=progress, **samples.protocol.test_settings
+            *given, feature=own.label, n_replicates=N_WORLDS, progress=progress, settings=samples.protocol.test_settings
         )
 
     return ("verdict on a scalar", samples, own), compute

@@ -37,7 +37,7 @@ def verdict(view: View, n_worlds: int = N_WORLDS) -> Verdict:
     given, label, settings = samples(view), view.feature_label, view.selection.protocol.test_settings
 
     def compute(progress: Progress) -> Verdict:
-        return judge(*given, feature=label, n_replicates=n_worlds, progress=progress, **settings)
+        return judge(*given, feature=label, n_replicates=n_worlds, progress=progress, settings=settings)
 
     return awaited(("verdict", view.selection.alone, n_worlds), compute)
 
@@ -46,7 +46,7 @@ def permutation_work(
     view: View, statistic: str, method: str, n_permutations: int
 ) -> tuple[Hashable, Callable[[Progress], PermutationResult]]:
     """The permutation test under the chosen protocol, equal-width bins, for `long_work`: shuffling takes seconds."""
-    given, settings = samples(view), view.selection.protocol.test_settings
+    given, settings = samples(view), view.selection.protocol.test_settings.keywords
     drawn = {} if method == "exact" else {"n_permutations": n_permutations}
 
     def compute(progress: Progress) -> PermutationResult:
@@ -59,7 +59,7 @@ def nulls_work(
     view: View, statistics: Mapping[str, str], methods: Mapping[str, str]
 ) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
     """Every statistic under every null, named as given, for `long_work`: shuffling takes seconds on a large run."""
-    given, settings = samples(view), view.selection.protocol.test_settings
+    given, settings = samples(view), view.selection.protocol.test_settings.keywords
     pairs = [(statistic, method) for statistic in statistics for method in methods]
 
     def compute(progress: Progress) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def nulls_work(
 
 @keep(max_entries=16, show_spinner="Testing every score")
 def _scores(selection: Selection, _view: View) -> pd.DataFrame:
-    return judge_scores(_view.run_with_logits, **selection.protocol.test_settings)
+    return judge_scores(_view.run_with_logits, settings=selection.protocol.test_settings)
 
 
 def scores(view: View) -> pd.DataFrame:
@@ -97,7 +97,7 @@ _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
 def p_by_bins_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
     """p of the largest gap and of the trend against the number of bins, for both matchings, for `long_work`."""
-    given, settings = samples(view), view.selection.protocol.test_settings
+    given, settings = samples(view), view.selection.protocol.test_settings.keywords
     counts = [n_bins for n_bins in _BIN_COUNTS if 2 * n_bins <= given[0].size]
     matchings = [{"n_bins": n_bins, "matching": matching} for matching in MATCHINGS for n_bins in counts]
 

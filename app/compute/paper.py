@@ -14,7 +14,7 @@ from app.compute.overview import labelled
 from app.compute.sweep import diagnosed
 from app.state.view import View
 from engine.core.types import Progress
-from engine.gaps.gap import MIN_SUPPORT
+from engine.gaps.settings import MIN_SUPPORT
 from engine.paper import SOURCES, Evidence, Reading, build, conclude
 from engine.paper.claims import ClaimResult, audit
 from engine.sweep import DEFAULT_FEATURE, is_ensemble, single_models

@@ -11,6 +11,7 @@ from app.compute.keep import keep
 from app.compute.overview import CacheSummary, summarise
 from app.state.view import View
 from engine.core.types import Progress
+from engine.gaps.settings import TestSettings
 from engine.sweep import diagnose
 
 
@@ -22,7 +23,7 @@ def diagnosis(view: View, feature: str, min_support: int) -> tuple[Hashable, Cal
         def report(share: float, _run_id: str) -> None:
             progress(share, f"testing every run: {round(share * n_runs)} of {n_runs}")
 
-        return diagnose(cache, feature_name=feature, min_support=min_support, progress=report)
+        return diagnose(cache, feature_name=feature, settings=TestSettings(min_support=min_support), progress=report)
 
     return ("diagnosed", view.selection.fingerprint, feature, min_support), compute
 

@@ -91,7 +91,7 @@ def build_report(
 
 
 def _diagnose(cache: Cache, settings: Settings, progress: Progress) -> pd.DataFrame:
-    return diagnose(cache, feature_name=settings.feature, min_support=settings.min_support, progress=progress)
+    return diagnose(cache, feature_name=settings.feature, settings=settings.test, progress=progress)
 
 
 def _one_of_each_cell(summary: CacheSummary) -> tuple[list[str], str]:

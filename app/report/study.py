@@ -17,7 +17,7 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import Progress
 from engine.features import feature
 from engine.gaps import TESTS
-from engine.gaps.gap import MIN_SUPPORT
+from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.metrics.mechanism import DepthProfile
 from engine.verdict import Verdict, judge
 
@@ -33,6 +33,11 @@ class Settings:
     def label(self) -> str:
         """How the feature is called."""
         return feature_label(self.feature)
+
+    @property
+    def test(self) -> TestSettings:
+        """The settings of the paper's test."""
+        return TestSettings(min_support=self.min_support)
 
     def describe(self) -> str:
         """The settings of the paper's test in words."""
@@ -73,20 +78,19 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
         missing = str(error)
     else:
         samples = run.confidence, run.correct, rho
-        support = settings.min_support
         verdict = judge(
-            *samples, feature=settings.label, min_support=support, n_replicates=N_WORLDS,
+            *samples, feature=settings.label, settings=settings.test, n_replicates=N_WORLDS,
             progress=lambda share, text: progress(0.4 * share, text),
         )  # fmt: skip
         alarms = false_alarm_rate(
-            *samples, min_support=support, n_replicates=N_WORLDS,
+            *samples, settings=settings.test, n_replicates=N_WORLDS,
             progress=lambda share, text: progress(0.4 + 0.2 * share, text),
         )  # fmt: skip
         power = power_curve(
-            *samples, tests=tuple(TESTS), min_support=support, n_replicates=N_WORLDS,
+            *samples, tests=tuple(TESTS), settings=settings.test, n_replicates=N_WORLDS,
             progress=lambda share, text: progress(0.6 + 0.4 * share, text),
         )  # fmt: skip
-        trust = trust_table(*samples, alarms, power, min_support=support)
+        trust = trust_table(*samples, alarms, power, settings=settings.test)
         tested = Tested(verdict, alarms, power, trust)
     depth = depth_of(run, cache.layers(run_id)) if run.n_layers or run.extra else None
     return Study(

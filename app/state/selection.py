@@ -13,7 +13,7 @@ from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
 from engine.core.splitting import split
 from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import FEATURES
-from engine.gaps.gap import MIN_SUPPORT
+from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.sweep import ensemble_size, is_ensemble
 
 VARIANTS = {
@@ -147,9 +147,9 @@ class Protocol:
         return f"{self.n_bins} bins, at least {self.min_support} samples a side, {cuts}"
 
     @property
-    def test_settings(self) -> dict[str, Any]:
+    def test_settings(self) -> TestSettings:
         """What the engine's functions take of the settings."""
-        return {"n_bins": self.n_bins, "min_support": self.min_support, "quantiles": self.quantiles}
+        return TestSettings(self.n_bins, self.min_support, self.quantiles)
 
     def rows(self, n_samples: int) -> BoolArray:
         """(n,) which samples belong to the population."""

@@ -12,7 +12,7 @@ from engine.controls import power_curve
 from engine.core.binning import equal_width_bins, tertiles
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps import bootstrap_gap, permutation_test
-from engine.gaps.gap import MIN_SUPPORT
+from engine.gaps.settings import MIN_SUPPORT
 
 RESAMPLES = 5000
 

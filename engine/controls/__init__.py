@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.controls.simulation import Fit, accuracy_given_confidence, plant_gap
 from engine.core import validation
-from engine.core.binning import N_BINS, TERTILE_QUANTILES, equal_mass_bins, tertiles
+from engine.core.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.core.errors import InvalidInput
 from engine.core.intervals import wilson_interval
 from engine.core.types import BoolArray, FloatArray, Progress
-from engine.gaps.gap import MIN_SUPPORT
-from engine.gaps.settings import TESTS, audited_bins
+from engine.gaps.settings import TESTS, TestSettings, audited_bins
 
 __all__ = [
     "FalseAlarms",
@@ -89,20 +88,18 @@ class _Bench:
         rho: ArrayLike,
         tests: Sequence[str],
         fit: Fit,
-        n_bins: int,
-        min_support: int,
-        quantiles: tuple[float, float],
+        settings: TestSettings,
     ) -> None:
         checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
         if isinstance(tests, str) or not isinstance(tests, Sequence) or not tests:
             raise InvalidInput("tests", f"a list of one or more of: {', '.join(TESTS)}", repr(tests))
         for test in tests:
             validation.choice("tests", test, TESTS)
-        n_bins = validation.bins(n_bins)
-        validation.whole("min_support", min_support, 1)
-        self.layout, order = Layout.of(checked_confidence, checked_rho, quantiles)
+        self.layout, order = Layout.of(checked_confidence, checked_rho, settings.quantiles)
         self.probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)[order]
-        self.tests = {test: BatchTest(TESTS[test].over(n_bins), self.layout, min_support) for test in tests}
+        self.tests = {
+            test: BatchTest(TESTS[test].over(settings.n_bins), self.layout, settings.min_support) for test in tests
+        }
 
     @property
     def n_samples(self) -> int:
@@ -167,9 +164,7 @@ def false_alarm_rate(
     alpha: float = 0.05,
     seed: int = 42,
     fit: Fit = "logistic",
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> FalseAlarms:
     """The confidence-only world: keep confidence and rho, draw correctness from a fit of accuracy on confidence alone.
@@ -180,7 +175,7 @@ def false_alarm_rate(
     validation.draws("n_replicates", n_replicates)
     validation.seed(seed)
     validation.fraction("alpha", alpha)
-    bench = _Bench(confidence, correct, rho, tests, fit, n_bins, min_support, quantiles)
+    bench = _Bench(confidence, correct, rho, tests, fit, settings)
     rng = np.random.default_rng(seed)
     threshold = bench.probability.astype(np.float32)
     collected: dict[str, list[FloatArray]] = {test: [] for test in bench.tests}
@@ -228,9 +223,7 @@ def power_curve(
     alpha: float = 0.05,
     seed: int = 42,
     fit: Fit = "logistic",
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> PowerCurve:
     """The planted gap: how often does each test find a gap of delta between low and high tertile at matched confidence?
@@ -244,7 +237,7 @@ def power_curve(
     checked_deltas = np.sort(validation.vector("deltas", deltas))
     if checked_deltas[0] < 0 or checked_deltas[-1] > 1:
         raise InvalidInput("deltas", "gaps in [0, 1]", f"values from {checked_deltas[0]:g} to {checked_deltas[-1]:g}")
-    bench = _Bench(confidence, correct, rho, tests, fit, n_bins, min_support, quantiles)
+    bench = _Bench(confidence, correct, rho, tests, fit, settings)
     batches = bench.batches(n_replicates, checked_deltas.size)
     thresholds = [bench.planted(float(delta)).astype(np.float32) for delta in checked_deltas]
     rng = np.random.default_rng(seed)

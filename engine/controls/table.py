@@ -9,12 +9,10 @@ from numpy.typing import ArrayLike
 
 from engine.controls import FalseAlarms, PowerCurve, cries_wolf
 from engine.core import validation
-from engine.core.binning import N_BINS, TERTILE_QUANTILES
 from engine.core.types import BoolArray, FloatArray
 from engine.gaps.cmh import cmh_test
-from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test
-from engine.gaps.settings import TESTS, Preset
+from engine.gaps.settings import TESTS, Preset, TestSettings
 from engine.gaps.trend import trend_test
 from engine.gaps.weighted import weighted_gap_test
 
@@ -32,16 +30,15 @@ def _pvalue(
     correct: BoolArray,
     rho: FloatArray,
     *,
-    min_support: int,
-    quantiles: tuple[float, float],
+    settings: TestSettings,
 ) -> float | None:
     """The p-value of one preset on this run; None if it cannot be tested."""
-    settings: dict[str, Any] = {"n_bins": preset.bins_for(rho.size), "matching": preset.matching}
+    chosen: dict[str, Any] = {"n_bins": preset.bins_for(rho.size), "matching": preset.matching}
     if preset.statistic != "trend":  # which knows no groups, only ranks
-        settings["quantiles"] = quantiles
+        chosen["quantiles"] = settings.quantiles
     if preset.statistic in ("max_gap", "weighted_gap"):
-        settings["min_support"] = min_support
-    p_value: float | None = _SINGLE[preset.statistic](confidence, correct, rho, **settings).p_value
+        chosen["min_support"] = settings.min_support
+    p_value: float | None = _SINGLE[preset.statistic](confidence, correct, rho, **chosen).p_value
     return p_value
 
 
@@ -67,19 +64,17 @@ def trust_table(
     alarms: FalseAlarms,
     power: PowerCurve,
     *,
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    settings: TestSettings = TestSettings(),
 ) -> pd.DataFrame:
     """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading.
 
-    n_bins, min_support, quantiles : those that the controls were simulated with.
+    settings : those that the controls were simulated with.
     """
     samples = validation.samples(confidence, correct, rho)
     rows = []
     for test in (test for test in power.detectable if test in alarms.p_values):
-        preset = TESTS[test].over(n_bins)
-        p_value = _pvalue(preset, *samples, min_support=min_support, quantiles=quantiles)
+        preset = TESTS[test].over(settings.n_bins)
+        p_value = _pvalue(preset, *samples, settings=settings)
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({
             "test": test,

@@ -19,13 +19,12 @@ import pandas as pd
 from engine.benchmark.methods import silent
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.core import validation
-from engine.core.binning import N_BINS, TERTILE_QUANTILES, equal_mass_bins
+from engine.core.binning import equal_mass_bins
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData
 from engine.features import CustomFeature, feature
-from engine.gaps.gap import MIN_SUPPORT
-from engine.gaps.settings import AUDITED, PAPER, audited_bins, matches_confidence
+from engine.gaps.settings import AUDITED, PAPER, TestSettings, audited_bins, matches_confidence
 from engine.gaps.stratified import two_sided
 from engine.gaps.trend import TrendDesign
 
@@ -133,20 +132,17 @@ def search_features(
     *,
     n_shuffles: int = 200,
     seed: int = 42,
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> FeatureSearch:
     """Test every candidate of `search_candidates` by the paper's and the audited test, on the data and on shuffles.
 
-    n_bins, min_support, quantiles : settings of the paper's test. Raises `MissingData` for a run without a profile.
+    settings : of the paper's test. Raises `MissingData` for a run without a profile.
     The paper's p-values are those of `permutation_test` to 1e-5, and not below 8e-7, so that two that small are a tie,
     which counts against the find; the audited ones are those of `trend_test`.
     """
     validation.draws("n_shuffles", n_shuffles)
     validation.seed(seed)
-    validation.whole("min_support", min_support, 1)
     if run.n_layers == 0:
         raise MissingData("routing profile", "a search for a routing scalar", "choose a run with routing layers")
     if run.n_samples < 2:
@@ -162,12 +158,12 @@ def search_features(
     validation.draws("n_shuffles", n_shuffles, width=max(run.n_samples // 8, 2 * len(candidates)))
     outcomes = _shuffled_outcomes(correct, bins, n_shuffles, seed)  # row 0 is the data
     audited, effect = _audited_pvalues(outcomes, bins, values)
-    preset = PAPER.over(n_bins)
+    preset = PAPER.over(settings.n_bins)
     paper = np.empty_like(audited)
     for position, rho in enumerate(values):
         report((position + 1) / (len(values) + 1), f"scalar {position + 1} of {len(values)}")
-        layout, order = Layout.of(confidence, rho, quantiles)
-        batch = BatchTest(preset, layout, min_support)
+        layout, order = Layout.of(confidence, rho, settings.quantiles)
+        batch = BatchTest(preset, layout, settings.min_support)
         parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), batch.width))[:-1])
         paper[:, position] = batch.pvalues(np.concatenate([batch.summarise(part[:, order]) for part in parts]))
     report(1.0, "done")

@@ -12,7 +12,7 @@ from engine.gaps.permutation import (
     permutation_test,
     permutation_test_of_counts,
 )
-from engine.gaps.settings import AUDITED, PAPER, TESTS, Preset, audited_bins
+from engine.gaps.settings import AUDITED, PAPER, TESTS, Preset, TestSettings, audited_bins
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import match_diagnostic, trend_test
 from engine.gaps.weighted import weighted_gap_test
@@ -29,6 +29,7 @@ __all__ = [
     "PermutationResult",
     "Preset",
     "StratifiedResult",
+    "TestSettings",
     "adjust_pvalues",
     "audited_bins",
     "bootstrap_gap",

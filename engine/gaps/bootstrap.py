@@ -11,8 +11,9 @@ from engine.core import validation
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
 from engine.core.contingency import Contingency, tabulate
 from engine.core.types import FloatArray
-from engine.gaps.gap import MIN_SUPPORT, GapResult, gap_of_counts
+from engine.gaps.gap import GapResult, gap_of_counts
 from engine.gaps.multinomial import draw_multinomial
+from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)

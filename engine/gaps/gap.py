@@ -14,8 +14,7 @@ from engine.core import validation
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
 from engine.core.contingency import Contingency, tabulate
 from engine.core.types import BoolArray, IntArray
-
-MIN_SUPPORT = 5
+from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,8 @@ from engine.gaps.exact import (
     weighted_gap_pvalue,
     weighted_numerator,
 )
-from engine.gaps.gap import MIN_SUPPORT, GapResult, exact_gaps, gap_of_counts
+from engine.gaps.gap import GapResult, exact_gaps, gap_of_counts
+from engine.gaps.settings import MIN_SUPPORT
 
 Method = Literal["exact", "hypergeometric", "shuffle"]
 Statistic = Literal["max_gap", "weighted_gap"]

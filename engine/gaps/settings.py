@@ -1,13 +1,18 @@
-"""The named tests: the paper's and the audited one, which stand side by side everywhere, and five beside them."""
+"""Settings of the tests, and the named tests: the paper's and the audited one, and five beside them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
 
 from engine.core import validation
-from engine.core.binning import N_BINS, Matching
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching, check_quantiles
+from engine.core.contingency import Contingency, tabulate
 from engine.core.labels import counted
 
+MIN_SUPPORT = 5
 SAMPLES_PER_BIN = 100
 BINS_FOR_SMALL_RUNS = 40
 FEWEST_SAMPLES_PER_BIN = 10
@@ -28,6 +33,35 @@ def audited_bins(n_samples: int) -> int:
 def matches_confidence(n_bins: int) -> bool:
     """Whether this many bins match confidence at all; the audited ones do from 100 samples on."""
     return n_bins >= FEWEST_BINS
+
+
+@dataclass(frozen=True)
+class TestSettings:
+    """What may be chosen of a test over fixed bins; the defaults are the paper's. Checked here, once.
+
+    n_bins : confidence bins. min_support : samples of each outer third that a bin needs to count. quantiles : where rho
+    is cut into low, mid and high. Tests with fine bins (`audited_bins`) take the last two only, the trend none.
+    """
+
+    __test__: ClassVar[bool] = False  # by its name pytest would take it for a test
+
+    n_bins: int = N_BINS
+    min_support: int = MIN_SUPPORT
+    quantiles: tuple[float, float] = TERTILE_QUANTILES
+
+    def __post_init__(self) -> None:
+        validation.bins(self.n_bins)
+        validation.whole("min_support", self.min_support, 1)
+        check_quantiles(self.quantiles)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The same for the functions of `engine.gaps`, which take each by its name."""
+        return asdict(self)
+
+    def tabulate(self, confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike) -> Contingency:
+        """The counts that the paper's test is made of."""
+        return tabulate(confidence, correct, rho, n_bins=self.n_bins, matching=PAPER.matching, quantiles=self.quantiles)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from engine.core import validation
 from engine.core.binning import TERTILE_QUANTILES, Matching
 from engine.core.contingency import tabulate
 from engine.gaps.exact import DISPLAY, bin_null, gap_moments, weighted_gap_pvalue, weighted_numerator
-from engine.gaps.gap import MIN_SUPPORT, gap_of_counts
-from engine.gaps.settings import audited_bins
+from engine.gaps.gap import gap_of_counts
+from engine.gaps.settings import MIN_SUPPORT, audited_bins
 from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, matching_notes, untestable
 
 

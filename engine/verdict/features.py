@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine.core.binning import N_BINS, TERTILE_QUANTILES
 from engine.core.pvalues import adjust_tested
 from engine.core.types import RunData
 from engine.features import FEATURES, available_features, feature
 from engine.gaps import permutation_test, trend_test
-from engine.gaps.gap import MIN_SUPPORT
-from engine.gaps.settings import HEADLINES
+from engine.gaps.settings import HEADLINES, TestSettings
 
 
 def judge_scores(
     run: RunData,
     *,
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    settings: TestSettings = TestSettings(),
 ) -> pd.DataFrame:
     """One row per feature but confidence itself: name, label, max_gap; paper_p, audited_p and each with `_holm`.
 
@@ -30,9 +26,7 @@ def judge_scores(
         if name == "confidence":
             continue
         rho = feature(run, name)
-        paper = permutation_test(
-            run.confidence, run.correct, rho, n_bins=n_bins, min_support=min_support, quantiles=quantiles
-        )
+        paper = permutation_test(run.confidence, run.correct, rho, **settings.keywords)
         audited = trend_test(run.confidence, run.correct, rho)
         label = FEATURES[name].label if name in FEATURES else name
         rows.append(

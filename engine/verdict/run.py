@@ -10,15 +10,12 @@ from numpy.typing import ArrayLike
 
 from engine.controls import FalseAlarms, PowerCurve, cries_wolf, false_alarm_rate, power_curve
 from engine.core import validation
-from engine.core.binning import N_BINS, TERTILE_QUANTILES
-from engine.core.contingency import tabulate
 from engine.core.labels import LOW_TO_HIGH, OTHER_SEEDS, capital, format_p
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import Progress
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
-from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
-from engine.gaps.settings import HEADLINES, PAPER
+from engine.gaps.settings import HEADLINES, TestSettings
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
 
@@ -178,23 +175,21 @@ def judge(
     n_resamples: int = 5000,
     n_replicates: int = 400,
     seed: int = 42,
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> Verdict:
     """Does rho say anything about correctness that confidence does not? Both tests, their controls, one sentence.
 
     feature : how rho is called in the sentence. controls : simulate what the tests can and cannot see on this run
-    (about a second at n = 10,000); without them the verdict says that this was not checked. n_bins, min_support and
-    quantiles are settings of the paper's test.
+    (about a second at n = 10,000); without them the verdict says that this was not checked. settings : of the
+    paper's test.
     """
     keep_blas_to_one_thread()
     validation.fraction("alpha", alpha)
-    contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=PAPER.matching, quantiles=quantiles)
-    paper = permutation_test_of_counts(contingency, min_support=min_support)
+    contingency = settings.tabulate(confidence, correct, rho)
+    paper = permutation_test_of_counts(contingency, min_support=settings.min_support)
     audited = trend_test(confidence, correct, rho)
-    gap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=min_support)
+    gap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support)
     alarms: FalseAlarms | None = None
     power: PowerCurve | None = None
     if controls:
@@ -212,9 +207,7 @@ def judge(
             n_replicates=n_replicates,
             alpha=alpha,
             seed=seed,
-            n_bins=n_bins,
-            min_support=min_support,
-            quantiles=quantiles,
+            settings=settings,
             progress=part(0.0),
         )
         power = power_curve(
@@ -224,9 +217,7 @@ def judge(
             n_replicates=n_replicates,
             alpha=alpha,
             seed=seed,
-            n_bins=n_bins,
-            min_support=min_support,
-            quantiles=quantiles,
+            settings=settings,
             progress=part(0.5),
         )
     false_alarm = None if alarms is None else {test: alarms.rate(test) for test in ("paper", "audited")}

@@ -17,7 +17,7 @@ from app.state.view import View
 from engine.controls import false_alarm_rate, power_curve
 from engine.core.types import RunData
 from engine.features import feature
-from engine.gaps import TESTS, permutation_test
+from engine.gaps import TESTS, TestSettings, permutation_test
 from engine.store import open_cache
 from engine.verdict import judge
 from tests.app.driver import figures, load, numbers, open_app, shown, verdict
@@ -67,7 +67,7 @@ def test_the_power_at_the_support_in_force_is_not_simulated_twice(in_force: int,
     calls: list[int] = []
 
     def counted(*arguments: object, **settings: object) -> object:
-        calls.append(settings["min_support"])
+        calls.append(settings["settings"].min_support)
         return power_curve(*arguments, **settings)
 
     monkeypatch.setattr(results_controls, "power_curve", counted)
@@ -77,7 +77,7 @@ def test_the_power_at_the_support_in_force_is_not_simulated_twice(in_force: int,
     assert shares[-1] <= 1
     given = arrays(load(cache_of_kinds, "full-s0"))
     for support, curve in found.by_support.items():
-        alone = power_curve(*given, tests=("paper",), n_replicates=40, min_support=support)
+        alone = power_curve(*given, tests=("paper",), n_replicates=40, settings=TestSettings(min_support=support))
         assert curve.table.equals(alone.table)
         assert curve.detectable == alone.detectable
 
@@ -111,7 +111,7 @@ def test_long_work_leaves_the_rest_of_the_page_alone(
 def test_gap_and_null_show_what_the_verdict_holds(cache_of_kinds: Path, monkeypatch):
     """Neither computes the paper's test or the bootstrap a second time."""
     run = load(cache_of_kinds, "full-s0")
-    judged = judge(*arrays(run), n_bins=13, feature="mean routing entropy")
+    judged = judge(*arrays(run), settings=TestSettings(13), feature="mean routing entropy")
     monkeypatch.setattr("app.compute.gap.permutation_test", None)  # cannot be called
     app = open_app(cache_of_kinds, monkeypatch, "gap", **FULL, bins="13")
     table = app.dataframe[-1].value.iloc[0]

@@ -15,7 +15,7 @@ from app.plots.theme import Theme
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
 from engine.features import FEATURES, CustomFeature, feature
 from engine.features.search import search_features
-from engine.gaps import permutation_test, trend_test
+from engine.gaps import TestSettings, permutation_test, trend_test
 from engine.verdict import judge
 from engine.verdict.search import search_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, traces, verdict
@@ -85,12 +85,12 @@ def test_settings_and_slice_apply_and_the_sidebars_feature_does_not(cache_of_kin
     chosen = {"variant": "Full-AR", "bins": "10", "support": "8", "shuffles": "100"}
     app = open_app(cache_of_kinds, monkeypatch, "features", **chosen)
     run = load(cache_of_kinds, "full-s0")
-    assert search_sentence(search_features(run, n_shuffles=100, n_bins=10, min_support=8)) in verdict(app)
+    assert search_sentence(search_features(run, n_shuffles=100, settings=TestSettings(10, 8))) in verdict(app)
     other = open_app(cache_of_kinds, monkeypatch, "features", feature="confidence itself", **chosen)
     assert verdict(other) == verdict(app)
     half = open_app(cache_of_kinds, monkeypatch, "features", band=["0.0", "0.7"], **chosen)
     part = run.subset(run.confidence <= 0.7)
-    assert search_sentence(search_features(part, n_shuffles=100, n_bins=10, min_support=8)) in verdict(half)
+    assert search_sentence(search_features(part, n_shuffles=100, settings=TestSettings(10, 8))) in verdict(half)
 
 
 def test_one_layer_is_taken_as_it_is_and_no_layer_is_asked_for(cache_of_kinds: Path, monkeypatch):

@@ -9,7 +9,7 @@ from engine.controls import accuracy_given_confidence, false_alarm_rate, plant_g
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.core.binning import tertiles
 from engine.core.errors import InvalidInput, UnknownName
-from engine.gaps import TESTS, bootstrap_gap, cmh_test, permutation_test, trend_test, weighted_gap_test
+from engine.gaps import TESTS, TestSettings, bootstrap_gap, cmh_test, permutation_test, trend_test, weighted_gap_test
 
 
 def run(seed: int, n: int = 4000, noise: float | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -203,7 +203,7 @@ def test_more_worlds_than_memory_holds_are_refused():
     with pytest.raises(InvalidInput, match="n_replicates"):
         power_curve(*data, deltas=np.linspace(0, 1, 500), n_replicates=100_000)
     with pytest.raises(InvalidInput, match="n_replicates"):
-        false_alarm_rate(*data, tests=("paper",), n_bins=100, min_support=1, n_replicates=1_000_000)
+        false_alarm_rate(*data, tests=("paper",), settings=TestSettings(100, 1), n_replicates=1_000_000)
     with pytest.raises(InvalidInput, match="n_permutations"):
         permutation_test(*data, n_bins=100, min_support=1, method="hypergeometric", n_permutations=1_000_000)
     with pytest.raises(InvalidInput, match="n_resamples"):

@@ -8,7 +8,7 @@ import pytest
 from engine.controls import false_alarm_rate, planted_outcome, power_curve
 from engine.controls.table import reading, trust_table
 from engine.core.errors import InvalidInput
-from engine.gaps import TESTS, matched_gap, permutation_test, trend_test
+from engine.gaps import TESTS, TestSettings, matched_gap, permutation_test, trend_test
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,12 @@ def test_table_uses_the_settings_of_the_controls():
     rng = np.random.default_rng(1)
     confidence, rho = rng.beta(4, 1.2, 600), rng.normal(size=600)
     correct = rng.random(600) < confidence
-    settings = {"n_bins": 7, "min_support": 12, "quantiles": (0.2, 0.8)}
-    alarms = false_alarm_rate(confidence, correct, rho, n_replicates=10, **settings)
-    power = power_curve(confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=10, **settings)
-    table = trust_table(confidence, correct, rho, alarms, power, **settings).set_index("test")
-    assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho, **settings).p_value
+    settings = TestSettings(7, 12, (0.2, 0.8))
+    alarms = false_alarm_rate(confidence, correct, rho, n_replicates=10, settings=settings)
+    power = power_curve(
+        confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=10, settings=settings
+    )
+    table = trust_table(confidence, correct, rho, alarms, power, settings=settings).set_index("test")
+    assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho, **settings.keywords).p_value
     assert table.loc["paper", "p"] != permutation_test(confidence, correct, rho).p_value
     assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value

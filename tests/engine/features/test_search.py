@@ -10,7 +10,7 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import RunData
 from engine.features import CustomFeature, feature
 from engine.features.search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
-from engine.gaps import audited_bins, permutation_test, trend_test
+from engine.gaps import TestSettings, audited_bins, permutation_test, trend_test
 from engine.verdict.search import search_sentence
 
 
@@ -50,10 +50,10 @@ def test_every_p_value_is_that_of_the_test_alone_on_data_and_shuffles():
 
 def test_settings_of_the_papers_test_are_passed_on():
     run = made_up(2, n=900, n_layers=2)
-    settings = {"n_bins": 8, "min_support": 12, "quantiles": (0.25, 0.75)}
-    search = search_features(run, n_shuffles=1, **settings)
+    settings = TestSettings(8, 12, (0.25, 0.75))
+    search = search_features(run, n_shuffles=1, settings=settings)
     expected = [
-        permutation_test(run.confidence, run.correct, feature(run, candidate), **settings).p_value
+        permutation_test(run.confidence, run.correct, feature(run, candidate), **settings.keywords).p_value
         for candidate in search.candidates
     ]
     found = search.tests["paper"].p_values

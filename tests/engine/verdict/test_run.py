@@ -8,7 +8,7 @@ import pytest
 from engine.controls import false_alarm_rate
 from engine.core.errors import InvalidInput
 from engine.core.labels import format_p
-from engine.gaps import bootstrap_gap, permutation_test
+from engine.gaps import TestSettings, bootstrap_gap, permutation_test
 from engine.verdict import judge
 
 
@@ -44,12 +44,12 @@ def test_no_evidence_comes_with_what_could_have_been_seen():
 
 
 def test_the_settings_of_the_papers_test_are_in_force():
-    data, settings = run(0), {"n_bins": 7, "min_support": 20, "quantiles": (0.2, 0.8)}
-    verdict, expected = quick(*data, **settings), permutation_test(*data, **settings)
+    data, settings = run(0), TestSettings(7, 20, (0.2, 0.8))
+    verdict, expected = quick(*data, settings=settings), permutation_test(*data, **settings.keywords)
     assert verdict.paper.p_value == expected.p_value != quick(*data).paper.p_value
     assert f"at most {expected.observed:.2f}" in verdict.sentence
-    assert verdict.gap.max_gap_ci == bootstrap_gap(*data, n_resamples=300, **settings).max_gap_ci
-    alarms = false_alarm_rate(*data, tests=("paper", "paper_cmh"), n_replicates=60, **settings)
+    assert verdict.gap.max_gap_ci == bootstrap_gap(*data, n_resamples=300, **settings.keywords).max_gap_ci
+    alarms = false_alarm_rate(*data, tests=("paper", "paper_cmh"), n_replicates=60, settings=settings)
     assert verdict.false_alarm["paper"] == alarms.rate("paper")
     assert alarms.table["label"].tolist() == ["the paper's test, 7 bins", "CMH, 7 bins"]
 
@@ -174,5 +174,5 @@ def test_too_few_samples_to_match_confidence_is_not_evidence():
 def test_an_audited_test_that_matches_nothing_is_not_called_finer():
     rng = np.random.default_rng(0)
     confidence, rho = np.full(90, 0.97), rng.normal(size=90)  # the paper's test alone rejects a dip in the middle
-    verdict = quick(confidence, np.abs(rho) > 0.4, rho, controls=False, quantiles=(0.4, 0.6))
+    verdict = quick(confidence, np.abs(rho) > 0.4, rho, controls=False, settings=TestSettings(quantiles=(0.4, 0.6)))
     assert "finer" not in verdict.sentence

@@ -18,6 +18,7 @@ from tests.fuzz.catalogue.entry import (
     TRIPLE,
     UNTESTABLE,
     Entry,
+    with_settings,
 )
 from tests.fuzz.strategies import (
     BINS,
@@ -56,7 +57,7 @@ FEATURES = [
     Entry("search_candidates", feature_search.search_candidates, {"n_layers": whole(1, 6)}),
     Entry(
         "search_features",
-        lambda run, **k: _searched(run, **k),
+        with_settings(lambda run, **k: _searched(run, **k)),
         {"run": RUN},
         {"n_shuffles": whole(1, 4), "n_bins": BINS, "quantiles": QUANTILES, **SUPPORT, **DRAWS},
         {"n_shuffles": 3},
@@ -68,10 +69,11 @@ FEATURES = [
     ),
     Entry(
         "judge_scores",
-        verdict_scores.judge_scores,
+        with_settings(verdict_scores.judge_scores),
         {"run": RUN},
         {"quantiles": QUANTILES, **SUPPORT},
         also=("feature",),
+        covers=(verdict_scores.judge_scores,),
         missing=dict.fromkeys(("paper_p", "audited_p", "paper_p_holm", "audited_p_holm", "max_gap"), UNTESTABLE),
     ),
 ]

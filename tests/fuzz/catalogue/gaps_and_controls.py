@@ -23,6 +23,7 @@ from tests.fuzz.catalogue.entry import (
     UNTESTABLE,
     Entry,
     on_counts,
+    with_settings,
 )
 from tests.fuzz.strategies import (
     BINS,
@@ -177,10 +178,9 @@ GAPS = [
 
 
 def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "audited_cmh"), **settings: Any) -> object:
-    shared = {name: value for name, value in settings.items() if name in ("min_support", "quantiles")}
     alarms = controls.false_alarm_rate(confidence, correct, rho, tests=tests, **settings)
     power = controls.power_curve(confidence, correct, rho, tests=tests, deltas=(0.0, 0.2), **settings)
-    return trust.trust_table(confidence, correct, rho, alarms, power, **shared)
+    return trust.trust_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
 
 
 WORLDS = {
@@ -205,22 +205,24 @@ CONTROLS = [
     ),
     Entry(
         "false_alarm_rate",
-        controls.false_alarm_rate,
+        with_settings(controls.false_alarm_rate),
         TRIPLE,
         WORLDS,
         FEW_WORLDS,
+        covers=(controls.false_alarm_rate,),
         missing=dict.fromkeys(("p_values", *TESTS), UNTESTABLE),
     ),
     Entry(
         "power_curve",
-        controls.power_curve,
+        with_settings(controls.power_curve),
         TRIPLE,
         {**WORLDS, "deltas": CONFIDENCE},
         FEW_WORLDS | {"deltas": (0.0, 0.2)},
+        covers=(controls.power_curve,),
     ),
     Entry(
         "trust_table",
-        _trusted,
+        with_settings(_trusted),
         TRIPLE,
         WORLDS,
         FEW_WORLDS,
@@ -229,7 +231,7 @@ CONTROLS = [
     ),
     Entry(
         "judge",
-        verdict.judge,
+        with_settings(verdict.judge),
         TRIPLE,
         {
             "feature": TEXT,
@@ -243,6 +245,7 @@ CONTROLS = [
             **DRAWS,
         },
         {"n_resamples": 20, "n_replicates": 2},
+        covers=(verdict.judge,),
         missing=ACCURACIES,
     ),
 ]
