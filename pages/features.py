@@ -7,10 +7,10 @@ from app.compute import features as results
 from app.parts.features import build_feature, list_candidates
 from app.plots import features as plots
 from app.plots.gap import tertile_curves
-from app.plots.rows import TEST_LABELS
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import open_page
+from engine.core.labels import HEADLINES
 from engine.features.search import search_candidates
 from engine.verdict.search import search_sentence
 
@@ -61,7 +61,7 @@ def search() -> None:
     left, right = st.columns([2, 3])
     with left:
         test = st.radio(
-            "Test", ["audited", "paper"], format_func=TEST_LABELS.__getitem__, key="test", bind="query-params",
+            "Test", ["audited", "paper"], format_func=HEADLINES.__getitem__, key="test", bind="query-params",
             horizontal=True,
         )  # fmt: skip
         shuffles = st.select_slider(

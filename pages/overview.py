@@ -5,10 +5,10 @@ import streamlit as st
 from app.compute import sweep as results_sweep
 from app.compute.overview import RUN_COLUMNS, RUN_FORMATS, table_of_runs
 from app.plots import overview as plots
-from app.plots.rows import TEST_LABELS
 from app.shell.page import open_page
 from app.shell.report_button import offer_cache_report
 from engine.core import labels as wording
+from engine.core.labels import HEADLINES
 from engine.sweep import chance_range
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
@@ -32,7 +32,7 @@ else:
     counts = verdict.counts
     numbers = [("Runs", len(counted), f"in {wording.counted(counted['cell'].nunique(), 'cell')}")]
     numbers.append(("Can be tested", verdict.n_tested, f"for {view.feature_label}"))
-    for test, name in TEST_LABELS.items():
+    for test, name in HEADLINES.items():
         expected = f"{counts.loc[test, 'expected_by_chance']:.1f} expected by chance"
         numbers.append((f"Rejected by {name}", counts.loc[test, "nominal"], expected))
     with st.container(horizontal=True, gap="medium"):
@@ -55,7 +55,7 @@ else:
 
     left, right = st.columns(2, gap="large")
     with left:
-        chance = {test: chance_range(int(counts.loc[test, "n_tested"]), verdict.alpha) for test in TEST_LABELS}
+        chance = {test: chance_range(int(counts.loc[test, "n_tested"]), verdict.alpha) for test in HEADLINES}
         page.figure(
             plots.rejections(verdict, chance, page.theme),
             "rejections",

@@ -5,9 +5,9 @@ import streamlit as st
 
 from app.compute import sweep as results_sweep
 from app.plots import sweep as plots
-from app.plots.rows import TEST_LABELS
 from app.shell import columns
 from app.shell.page import open_page
+from engine.core.labels import HEADLINES
 
 MOST_DRAWN = 80  # runs in a figure with a line for each
 
@@ -69,7 +69,7 @@ if summary.verdict.n_tested:
     page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against uniform")
     counts = summary.verdict.counts.reset_index()
     page.table(
-        counts.assign(name=counts["test"].map(TEST_LABELS)),
+        counts.assign(name=counts["test"].map(HEADLINES)),
         "multiplicity",
         names=columns.MULTIPLICITY,
         formats=columns.MULTIPLICITY_FORMATS,

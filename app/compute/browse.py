@@ -17,7 +17,7 @@ from engine.calibrators import CALIBRATORS
 from engine.calibrators.base import FEATURE
 from engine.core.binning import Matching
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.labels import format_p
+from engine.core.labels import ensemble_size, format_p, is_ensemble
 from engine.features import FEATURES
 from engine.metrics.mechanism import (
     DepthProfile,
@@ -29,7 +29,6 @@ from engine.metrics.mechanism import (
     training_entropy,
 )
 from engine.metrics.reliability import class_table
-from engine.sweep import ensemble_size, is_ensemble
 
 
 def of_run(view: View, run_id: str) -> View:

@@ -12,8 +12,9 @@ import streamlit as st
 
 from app.compute.keep import keep
 from app.serving.log import LOG
-from app.state.selection import RunName, run_names, telling_first
+from app.state.selection import telling_first
 from engine.core.errors import CacheError, NotACache
+from engine.core.labels import RunName, run_names
 from engine.core.types import FloatArray, RunData
 from engine.features import FEATURES, feature
 from engine.store import Cache, default_cache_path, open_cache

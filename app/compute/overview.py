@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from app.state.selection import run_names
+from engine.core.labels import is_ensemble, label_rows
 from engine.core.types import CELL
-from engine.sweep import effect_intervals, is_ensemble, look_first, single_models, sorted_pvalues
+from engine.sweep import effect_intervals, look_first, single_models, sorted_pvalues
 from engine.verdict.cache import CacheVerdict, StabilityVerdict, judge_cache, judge_stability, reason
 
 
@@ -30,25 +30,6 @@ class CacheSummary:
     stable: StabilityVerdict
 
 
-def _names(runs: pd.DataFrame) -> pd.DataFrame:
-    """Each run as a reader sees it, its backbone, data set and variant, and the three together as `cell`.
-
-    The variant carries the suite too where two suites hold the same cell.
-    """
-    names = run_names(runs).values()
-    named = pd.DataFrame({
-        "backbone_name": [name.backbone for name in names],
-        "dataset_name": [name.dataset for name in names],
-        "variant_name": [name.variant for name in names],
-    }, index=runs.index)  # fmt: skip
-    single = ~is_ensemble(runs["suite"])
-    suites = named.assign(suite=runs["suite"].where(single)).groupby(list(named.columns))["suite"]
-    shared = suites.transform("nunique") > 1
-    variant = named["variant_name"].where(~(shared & single), named["variant_name"] + " (" + runs["suite"] + ")")
-    cell = named["backbone_name"] + " · " + named["dataset_name"] + " · " + variant
-    return named.assign(variant_name=variant, cell=cell, run=[name.full for name in names])
-
-
 def _slots(runs: pd.DataFrame) -> pd.Series:
     """`seed 0`, or `imported`; a second such run of a cell gets a number."""
     slot = pd.Series(["imported" if pd.isna(s) else f"seed {int(s)}" for s in runs["seed"]], index=runs.index)
@@ -56,16 +37,9 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
     return slot.where(again == 0, slot + " (" + (again + 1).astype(str) + ")")
 
 
-def labelled(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows in reading order, with the names that a page shows."""
-    named = _names(runs).assign(slot=_slots(runs))
-    order = ["backbone", "dataset", "variant", "block_size", "suite", "seed"]
-    return rows.join(named, on="run_id").sort_values(order, kind="stable").reset_index(drop=True)
-
-
 def summarise(diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str) -> CacheSummary:
     """The rows of `engine.sweep.diagnose` summed up; `runs` is the table of runs indexed by run id."""
-    rows = labelled(diagnosed, runs)
+    rows = label_rows(diagnosed.assign(slot=diagnosed["run_id"].map(_slots(runs))), runs)
     counted = single_models(rows)
     counted = pd.concat([counted, effect_intervals(counted).add_prefix("effect_")], axis=1)
     first = look_first(counted)

@@ -10,14 +10,13 @@ import streamlit as st
 
 from app.compute.jobs import awaited, jobs
 from app.compute.keep import keep
-from app.compute.overview import labelled
 from app.compute.sweep import diagnosed
 from app.state.view import View
 from engine.core.types import Progress
 from engine.gaps.settings import MIN_SUPPORT
-from engine.paper import SOURCES, Evidence, Reading, build, conclude
+from engine.paper import SOURCES, Evidence, Reading, build, conclude, single_runs
 from engine.paper.claims import ClaimResult, audit
-from engine.sweep import DEFAULT_FEATURE, is_ensemble, single_models
+from engine.sweep import DEFAULT_FEATURE, single_models
 
 
 @st.cache_resource(show_spinner="Recomputing the paper's statements")
@@ -28,7 +27,7 @@ def claims() -> list[ClaimResult]:
 
 @keep(max_entries=4)
 def _single_runs(fingerprint: str, _runs: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001  (part of the key)
-    return labelled(_runs[~is_ensemble(_runs["suite"])].reset_index(drop=True), _runs)
+    return single_runs(_runs)
 
 
 def evidence(view: View) -> Evidence:

@@ -9,12 +9,10 @@ import pandas as pd
 
 from app.compute.cache import run_table
 from app.compute.memo import remember
-from app.compute.overview import labelled
-from app.state.selection import run_names
 from app.state.view import View
+from engine.core.labels import is_ensemble, label_rows, run_names
 from engine.core.types import Progress
 from engine.probes import Descriptor, ProbeResult, ProbeSweep, RunSummary, audit, audit_run, descriptor, pool
-from engine.sweep import is_ensemble
 
 
 @dataclass(frozen=True)
@@ -88,4 +86,4 @@ def pooled(view: View, settings: Settings, done: dict[str, RunSummary], progress
         run = view.cache.load(run_id, with_logits=False)
         done[run_id] = audit_run(run, progress=within_run, **asdict(settings))
     sweep = pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
-    return PooledAudit(sweep, labelled(sweep.contrasts, view.runs))
+    return PooledAudit(sweep, label_rows(sweep.contrasts, view.runs))

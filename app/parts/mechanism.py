@@ -10,7 +10,7 @@ from app.plots import mechanism as plots
 from app.shell.page import Page
 from app.state.selection import feature_label
 from app.state.view import View
-from engine.sweep import ensemble_size
+from engine.core.labels import ensemble_size
 
 
 def depth(page: Page, views: list[tuple[View, str]]) -> None:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.state.cache_view import CacheView
-from app.state.selection import BACKBONES, DATASETS
-from engine.core.labels import counted
+from engine.core.labels import BACKBONES, DATASETS, counted, is_ensemble
 from engine.paper import COUNTERPARTS, Evidence
 from engine.paper.published import TABLES
-from engine.sweep import is_ensemble
 
 NEAREST = "the one most like the paper's"
 DEFAULT = ".4f"

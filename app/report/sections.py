@@ -10,12 +10,11 @@ import plotly.graph_objects as go
 from app.compute.overview import RUN_COLUMNS, RUN_FORMATS, CacheSummary, table_of_runs
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
-from app.plots.rows import TEST_LABELS
 from app.plots.theme import Theme
 from app.report.provenance import notes
 from app.report.study import Settings, Study, Tested
 from app.shell import columns
-from engine.core.labels import LOW_TO_HIGH, format_p
+from engine.core.labels import HEADLINES, LOW_TO_HIGH, format_p
 from engine.sweep import chance_range
 from engine.verdict.metrics import reliability_sentence
 
@@ -47,12 +46,12 @@ def whole_cache(summary: CacheSummary) -> Iterator[Item]:
     yield Item("section", "All runs together")
     yield Item("verdict", summary.stable.sentence)
     if verdict.n_tested:
-        chance = {test: chance_range(int(verdict.counts.loc[test, "n_tested"]), verdict.alpha) for test in TEST_LABELS}
+        chance = {test: chance_range(int(verdict.counts.loc[test, "n_tested"]), verdict.alpha) for test in HEADLINES}
         rejected = figure(overview.rejections(verdict, chance, _THEME), "Rejections beside those expected by chance")
         sorted_ps = figure(sweep.p_value_plot(summary.p_values, _THEME), "Sorted p-values against uniform ones", _SIDE)
         yield Item("pair", [rejected, sorted_ps])
         yield table(
-            verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(TEST_LABELS)),
+            verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(HEADLINES)),
             columns.MULTIPLICITY,
             columns.MULTIPLICITY_FORMATS,
         )

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from app.state.selection import OUTCOMES, POPULATIONS, Protocol, RunName, Selection, Slice, feature_label
+from app.state.selection import OUTCOMES, POPULATIONS, Protocol, Selection, Slice, feature_label
 from engine.core.binning import TERTILE_QUANTILES, TERTILES
+from engine.core.labels import RunName
 from engine.features import FEATURES
 
 NO_RUN = ""  # no run has this id

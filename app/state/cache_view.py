@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from app.state.view import View
 from engine.core.binning import N_BINS
-from engine.core.labels import counted
+from engine.core.labels import counted, is_ensemble
 from engine.core.types import CELL
-from engine.sweep import is_ensemble
 
 
 @dataclass(frozen=True, eq=False)

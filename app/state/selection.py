@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
+from engine.core.labels import is_ensemble
 from engine.core.splitting import split
 from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import FEATURES
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
-from engine.sweep import ensemble_size, is_ensemble
 
-VARIANTS = {
-    "baseline": "plain residual",
-    "full_ar": "Full-AR",
-    "block_ar": "Block-AR",
-    "drloc": "DrLoc control",
-}
-BACKBONES = {"micro_swin": "Swin (micro)", "micro_deit": "DeiT (micro)", "micro_vit": "ViT (micro)"}
-DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "digits": "Digits"}
 POPULATIONS = {"diagnostic": "diagnostic (all samples)", "benchmark": "benchmark (held-out half)"}
 OUTCOMES = {"all": "all", "correct": "correct only", "wrong": "wrong only"}
-
-
-def variant_label(variant: str, block_size: object) -> str:
-    """`Block-AR (b = 2)`, `Full-AR`, or the name as it is for other people's models."""
-    label = VARIANTS.get(variant, variant)
-    return label if pd.isna(block_size) else f"{label} (b = {block_size})"
 
 
 def feature_label(name: str) -> str:
@@ -44,53 +28,6 @@ def telling_first(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(
         ensemble=is_ensemble(runs["suite"]), unrouted=runs["n_layers"] == 0, small=runs["n_samples"] < 5000
     ).sort_values(["unrouted", "small", "ensemble", "backbone", "dataset", "variant", "seed"], kind="stable")
-
-
-@dataclass(frozen=True)
-class RunName:
-    """How a run is shown, each part as its box in the sidebar has it. No other run of its cache is called the same."""
-
-    backbone: str
-    dataset: str
-    variant: str
-    run: str
-
-    @property
-    def full(self) -> str:
-        """`DeiT (micro) · CIFAR-10 · Full-AR · seed 0`."""
-        return f"{self.backbone} · {self.dataset} · {self.variant} · {self.run}"
-
-
-def run_names(runs: pd.DataFrame) -> dict[str, RunName]:
-    """The name of every run, by its id.
-
-    Runs are told apart by their seed, with the suite where two have the same, with the id where even that is the same:
-    a select box leads all options of one name to the last of them.
-    """
-    rows = list(runs.to_dict("records"))
-    names = [
-        RunName(
-            BACKBONES.get(row["backbone"], row["backbone"]),
-            DATASETS.get(row["dataset"], row["dataset"]),
-            variant_label(row["variant"], row["block_size"]),
-            _seed_label(row),
-        )
-        for row in rows
-    ]
-    for addition in (" ({suite})", " · {run_id}"):
-        count = Counter(names)
-        names = [
-            name if count[name] == 1 else replace(name, run=name.run + addition.format(**row))
-            for name, row in zip(names, rows, strict=True)
-        ]
-    return dict(zip(runs["run_id"], names, strict=True))
-
-
-def _seed_label(row: dict[str, Any]) -> str:
-    """The seed, or the run's own id where nobody knows the seed, with `last-5 ensemble` where it is one."""
-    label = row["run_id"] if pd.isna(row["seed"]) else f"seed {row['seed']}"
-    size = ensemble_size(str(row["suite"]))
-    return label if size is None else f"{label}, last-{size} ensemble"
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from functools import cached_property
 import pandas as pd
 
 from app.compute.cache import feature_of, load_run, names_of
-from app.state.selection import POPULATIONS, RunName, Selection, Slice, feature_label
+from app.state.selection import POPULATIONS, Selection, Slice, feature_label
 from engine.core.errors import InvalidInput, MissingData
+from engine.core.labels import RunName
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
 

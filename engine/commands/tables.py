@@ -22,12 +22,12 @@ from engine.benchmark.sensitivity import SIZES
 from engine.benchmark.tables import Material, Table, build_tables
 from engine.commands.terminal import terminal_progress
 from engine.core.errors import InvalidInput, UnknownName
+from engine.core.labels import is_ensemble
 from engine.core.latex import Block, escape, number, render
 from engine.core.types import Progress, RunData
 from engine.probes import audit_sweep, probe_tables
 from engine.store import Cache, open_cache
 from engine.store.atomic import replacing
-from engine.sweep import is_ensemble
 
 _PROBES = {
     "probe-sanity": "Held-out R2 of the five probes, pooled over runs: mean and std.",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from engine.core import validation
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching, check_quantiles
 from engine.core.contingency import Contingency, tabulate
-from engine.core.labels import counted
+from engine.core.labels import HEADLINES, counted
 
 MIN_SUPPORT = 5
 SAMPLES_PER_BIN = 100
@@ -90,10 +90,8 @@ class Preset:
         return replace(self, n_bins=n_bins, label=f"{name}, {counted(n_bins, 'bin')}")
 
 
-PAPER = Preset("paper", "the paper's test", "max_gap", "equal_width", N_BINS)
-AUDITED = Preset("audited", "the audited test", "trend", "equal_mass", None)
-HEADLINES: dict[str, str] = {preset.name: preset.label for preset in (PAPER, AUDITED)}
-"""How the two tests that verdicts rest on are called, by their names."""
+PAPER = Preset("paper", HEADLINES["paper"], "max_gap", "equal_width", N_BINS)
+AUDITED = Preset("audited", HEADLINES["audited"], "trend", "equal_mass", None)
 TESTS: dict[str, Preset] = {
     preset.name: preset
     for preset in (

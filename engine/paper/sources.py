@@ -15,13 +15,14 @@ import pandas as pd
 from engine.benchmark import bandwidth_sensitivity, feature_ablation, run_benchmark
 from engine.benchmark.halves import MIN_SAMPLES, TERTILE_FEATURE
 from engine.core.errors import UnknownName
+from engine.core.labels import is_ensemble, label_rows
 from engine.core.types import CELL, Progress, RunData
 from engine.features import feature
 from engine.metrics.mechanism import relate_to_error
 from engine.probes import audit, audit_sweep
 from engine.probes.auditing import MINIMUM_SAMPLES
 from engine.store import Cache
-from engine.sweep import diagnose, is_ensemble, single_models
+from engine.sweep import diagnose, single_models
 
 NORM_SUFFIX = " norm"
 """How the extra columns that hold a plain backbone's block norms end."""
@@ -58,13 +59,9 @@ class Evidence:
 
 
 def single_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table of runs without ensembles, with plain names for cells and runs: `swin / cifar10 / block_ar b=2`."""
-    kept = runs[~is_ensemble(runs["suite"])].reset_index(drop=True)
-    sizes = ["" if pd.isna(size) else f" b={size}" for size in kept["block_size"]]
-    cells = kept["backbone"] + " / " + kept["dataset"] + " / " + kept["variant"] + pd.Series(sizes, dtype=object)
-    shared = kept["suite"].groupby(cells).transform("nunique") > 1
-    cells = cells.where(~shared, cells + " (" + kept["suite"] + ")")
-    return kept.assign(cell=cells, run=kept["run_id"])
+    """The table of runs without ensembles in reading order, with the names of their cells (`cell`) and runs (`run`)."""
+    indexed = runs.set_index("run_id", drop=False)
+    return label_rows(indexed[~is_ensemble(indexed["suite"])].reset_index(drop=True), indexed)
 
 
 def _over_runs(
@@ -173,7 +170,7 @@ def gather(
     runs: pd.DataFrame | None = None,
     progress: Progress | None = None,
 ) -> Evidence:
-    """Compute some sources. `runs` is by default `single_runs`; a caller may give other names to cells and runs."""
+    """Compute some sources. `runs` is by default `single_runs` of the cache."""
     wanted = list(sources)
     for name in wanted:
         if name not in SOURCES:

@@ -10,8 +10,7 @@ import pandas as pd
 
 from engine.controls import cries_wolf
 from engine.core import validation
-from engine.core.labels import LOW_TO_HIGH, capital, counted, format_p
-from engine.gaps.settings import HEADLINES
+from engine.core.labels import HEADLINES, LOW_TO_HIGH, capital, counted, format_p
 from engine.sweep import multiplicity, stability
 from engine.sweep.chance import tested
 from engine.verdict import Verdict

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from engine.core.labels import HEADLINES
 from engine.core.pvalues import adjust_tested
 from engine.core.types import RunData
 from engine.features import FEATURES, available_features, feature
 from engine.gaps import permutation_test, trend_test
-from engine.gaps.settings import HEADLINES, TestSettings
+from engine.gaps.settings import TestSettings
 
 
 def judge_scores(

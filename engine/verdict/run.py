@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from engine.controls import FalseAlarms, PowerCurve, cries_wolf, false_alarm_rate, power_curve
 from engine.core import validation
-from engine.core.labels import LOW_TO_HIGH, OTHER_SEEDS, capital, format_p
+from engine.core.labels import HEADLINES, LOW_TO_HIGH, OTHER_SEEDS, capital, format_p
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import Progress
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
-from engine.gaps.settings import HEADLINES, TestSettings
+from engine.gaps.settings import TestSettings
 from engine.gaps.stratified import StratifiedResult
 from engine.gaps.trend import trend_test
 

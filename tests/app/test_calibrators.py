@@ -11,11 +11,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.parts.calibrator_tables import full_name
-from app.plots.calibrators import SHORT, contrast_panel, metric_panel, rank_dots, short_name, size_curves
+from app.plots.calibrators import contrast_panel, metric_panel, rank_dots, short_name, size_curves
 from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme
 from engine import benchmark
 from engine.benchmark import HEADLINE, METRICS, BenchmarkResult, run_benchmark, scoreboard
 from engine.calibrators import CALIBRATORS
+from engine.core.labels import METHODS
 from engine.metrics import ece
 from engine.verdict.benchmark import judge_run, judge_seeds
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
@@ -228,10 +229,10 @@ def _never_done(run, progress) -> None:
 
 
 def test_every_method_has_a_short_name(monkeypatch):
-    assert set(SHORT) <= set(CALIBRATORS)
+    assert set(METHODS) <= set(CALIBRATORS)
     monkeypatch.setitem(CALIBRATORS, "power", type("Power", (), {"label": "Confidence power"}))
     assert short_name("power") == "Confidence power"  # one that was added by somebody needs no line here
-    assert len(set(SHORT.values())) == len(SHORT)
+    assert len(set(METHODS.values())) == len(METHODS)
     assert full_name("ts") == "Temperature scaling (TS)"
     assert full_name("bbq") == "Bayesian binning (BBQ)"
     assert full_name("nw_conf") == "Kernel on confidence"

@@ -16,8 +16,9 @@ import pytest
 from app.plots import overview as plots
 from app.plots.theme import Theme
 from app.state.links import run_query
-from app.state.selection import Protocol, Selection, Slice, run_names
+from app.state.selection import Protocol, Selection, Slice
 from app.state.view import View
+from engine.core.labels import run_names
 from engine.store import open_cache
 from engine.sweep import diagnose, look_first, single_models
 from engine.verdict.cache import judge_cache, reason

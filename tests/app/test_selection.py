@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from app.state.links import run_query
-from app.state.selection import Protocol, RunName, Selection, Slice, run_names
+from app.state.selection import Protocol, Selection, Slice
 from app.state.view import View
+from engine.core.labels import RunName, run_names
 from engine.store import RunRecord, open_cache
 from tests.app.driver import open_app, published
 

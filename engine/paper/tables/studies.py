@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from engine.benchmark.halves import TERTILE_FEATURE
+from engine.core.labels import DATASETS
 from engine.paper.sources import Evidence, with_cells
 from engine.paper.tables.frames import NO_VIT, ROUTED, Cells, means, tidy, vit
 
@@ -14,7 +15,6 @@ FEATURE_ROWS = {
     "last": "Last-layer routing entropy H_L", "concentration": "Routing concentration 1-r_agg",
     "r_agg_x_conf": "Routing entropy × confidence", "r_std": "Depth-variance r_std",
 }  # fmt: skip
-DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "fashion-mnist": "Fashion-MNIST", "digits": "Digits"}
 _NO_PROFILE = "no run of this cache has both logits and a routing profile"
 
 
@@ -45,7 +45,7 @@ def features(evidence: Evidence) -> pd.DataFrame:
             for feature, label in FEATURE_ROWS.items():
                 kept = runs[runs["feature"] == feature]
                 block, full = (kept[kept["variant"] == variant] for variant in ROUTED)
-                row = f"{DATA.get(str(dataset), str(dataset))} / {label}"
+                row = f"{DATASETS.get(str(dataset), str(dataset))} / {label}"
                 for column, part, field in (
                     ("Block-AR ECE", block, "value"), ("Full-AR ECE", full, "value"),
                     ("Δ vs Conf-only", block, "delta_vs_confidence"), ("Δ vs Conf+PE", block, "delta_vs_pred_entropy"),

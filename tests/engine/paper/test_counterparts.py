@@ -74,7 +74,8 @@ def evidence(cache_path: Path) -> Evidence:
         return gather(cache)
 
 
-BLOCK = "micro_swin / cifar10 / block_ar b=2"
+BLOCK = "Swin (micro) · CIFAR-10 · Block-AR (b = 2)"
+PLAIN = "Swin (micro) · CIFAR-10 · plain residual"
 
 
 def cell_of(frame: pd.DataFrame, row: str, column: str) -> tuple[float, float, int]:
@@ -154,7 +155,7 @@ def test_gap_tables_show_the_first_seed_or_all(evidence: Evidence):
     first, every = build("matched_gap", evidence), build("per_seed_diagnostics", evidence)
     assert first["row"].nunique() == 4
     assert every["row"].nunique() == 8
-    assert cell_of(first, BLOCK, "Max gap")[0] == cell_of(every, "micro_swin-block_ar-s0", "Max gap")[0]
+    assert cell_of(first, BLOCK, "Max gap")[0] == cell_of(every, f"{BLOCK} · seed 0", "Max gap")[0]
     assert set(every.loc[every["column"] == "Rejects", "printed"]) <= {"yes", "no"}
 
 
@@ -164,9 +165,9 @@ def test_raw_metrics_are_uncalibrated(evidence: Evidence, cache_path: Path):
     evaluated = np.random.default_rng(42).permutation(600)[300:]
     expected = metrics.ece(run.confidence[evaluated], run.correct[evaluated])
     frame = build("external_scratch", evidence)
-    assert set(frame["row"]) == {"toy / dice / imported"}
-    assert cell_of(frame, "toy / dice / imported", "ECE")[0] == pytest.approx(expected)
-    assert "toy / dice / imported" in set(build("replication_summary", evidence)["row"])
+    assert set(frame["row"]) == {"toy · dice · imported"}
+    assert cell_of(frame, "toy · dice · imported", "ECE")[0] == pytest.approx(expected)
+    assert "toy · dice · imported" in set(build("replication_summary", evidence)["row"])
     assert build("raw_summary", evidence)["row"].nunique() == 3
 
 
@@ -176,9 +177,9 @@ def test_hidden_states_are_probed_as_profiles(evidence: Evidence, cache_path: Pa
     norms = np.column_stack([run.extra["blocks.0 norm"], run.extra["blocks.1 norm"]])
     result = audit(run.confidence, norms, run.correct, n_shuffles=0)
     frame = build("vanilla_backbones", evidence)
-    assert cell_of(frame, "plain", "MLP R²")[0] == pytest.approx(result.mean["full_mlp"])
+    assert cell_of(frame, f"{PLAIN} · seed 7", "MLP R²")[0] == pytest.approx(result.mean["full_mlp"])
     uplift = result.mean["full_mlp"] - result.mean["conf_lin"]
-    assert cell_of(frame, "plain", "Uplift")[0] == pytest.approx(uplift)
+    assert cell_of(frame, f"{PLAIN} · seed 7", "Uplift")[0] == pytest.approx(uplift)
 
 
 def test_ablation_differences_are_those_of_block_ar(evidence: Evidence):
@@ -191,17 +192,17 @@ def test_ablation_differences_are_those_of_block_ar(evidence: Evidence):
 def test_nearest_cell_prefers_variant_then_data_then_backbone(evidence: Evidence):
     cells = cells_with_logits(evidence)
     assert COUNTERPARTS["calibration"].nearest(cells) == BLOCK
-    assert COUNTERPARTS["calibration_deit_c100_full"].nearest(cells).endswith("cifar10 / full_ar")
-    plain = cells[cells["cell"].str.endswith(("baseline", "imported"))].reset_index(drop=True)
-    assert COUNTERPARTS["calibration"].nearest(plain) == "micro_swin / cifar10 / baseline"
+    assert COUNTERPARTS["calibration_deit_c100_full"].nearest(cells).endswith("CIFAR-10 · Full-AR")
+    plain = cells[cells["cell"].str.endswith(("plain residual", "imported"))].reset_index(drop=True)
+    assert COUNTERPARTS["calibration"].nearest(plain) == PLAIN
 
 
 def test_names_tell_suites_apart():
     runs = pd.DataFrame({
         "run_id": ["a", "b", "c"], "suite": ["one", "two", "one-last5"], "backbone": "x", "dataset": "y",
-        "variant": "full_ar", "block_size": pd.array([pd.NA] * 3, "Int64"),
+        "variant": "full_ar", "block_size": pd.array([pd.NA] * 3, "Int64"), "seed": 0,
     })  # fmt: skip
-    assert list(single_runs(runs)["cell"]) == ["x / y / full_ar (one)", "x / y / full_ar (two)"]
+    assert list(single_runs(runs)["cell"]) == ["x · y · Full-AR (one)", "x · y · Full-AR (two)"]
 
 
 # ---- the pattern ----------------------------------------------------------------------------------------------------
