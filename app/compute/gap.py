@@ -15,6 +15,7 @@ from app.state.view import View
 from engine.core.binning import MATCHINGS, histogram_edges
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress
 from engine.gaps import (
+    STATISTICS,
     PermutationResult,
     audited_bins,
     match_diagnostic,
@@ -55,12 +56,10 @@ def permutation_work(
     return ("permutation", view.selection.alone, statistic, method, *drawn.values()), compute
 
 
-def nulls_work(
-    view: View, statistics: Mapping[str, str], methods: Mapping[str, str]
-) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
-    """Every statistic under every null, named as given, for `long_work`: shuffling takes seconds on a large run."""
+def nulls_work(view: View, methods: Mapping[str, str]) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
+    """Every statistic under every null that it has, for `long_work`: shuffling takes seconds on a large run."""
     given, settings = samples(view), view.selection.protocol.test_settings.keywords
-    pairs = [(statistic, method) for statistic in statistics for method in methods]
+    pairs = [(one, method) for one in STATISTICS.values() for method in methods if method in one.methods]
 
     def compute(progress: Progress) -> pd.DataFrame:
         rows = []
@@ -69,12 +68,12 @@ def nulls_work(
             return lambda share, _text: progress((done + share) / len(pairs), name)
 
         for position, (statistic, method) in enumerate(pairs):
-            name = f"{statistics[statistic]}, {methods[method]}"
+            name = f"{statistic.label}, {methods[method]}"
             progress(position / len(pairs), name)
             test = permutation_test(
-                *given, statistic=statistic, method=method, progress=part(position, name), **settings
+                *given, statistic=statistic.name, method=method, progress=part(position, name), **settings
             )
-            named = {"statistic": statistics[statistic], "method": methods[method]}
+            named = {"statistic": statistic.label, "method": methods[method]}
             rows.append({**named, "observed": test.observed, "p": test.p_value})
         return pd.DataFrame(rows)
 

@@ -16,7 +16,8 @@ from engine.core.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.core.errors import InvalidInput
 from engine.core.intervals import wilson_interval
 from engine.core.types import BoolArray, FloatArray, Progress
-from engine.gaps.settings import TESTS, TestSettings, audited_bins
+from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.statistics import TESTS
 
 __all__ = [
     "FalseAlarms",

@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from engine.controls import FalseAlarms, PowerCurve, cries_wolf
 from engine.core import validation
-from engine.core.types import BoolArray, FloatArray
-from engine.gaps.cmh import cmh_test
-from engine.gaps.permutation import permutation_test
-from engine.gaps.settings import TESTS, Preset, TestSettings
-from engine.gaps.trend import trend_test
-from engine.gaps.weighted import weighted_gap_test
-
-_SINGLE: dict[str, Any] = {
-    "max_gap": permutation_test,
-    "weighted_gap": weighted_gap_test,
-    "cmh": cmh_test,
-    "trend": trend_test,
-}
-
-
-def _pvalue(
-    preset: Preset,
-    confidence: FloatArray,
-    correct: BoolArray,
-    rho: FloatArray,
-    *,
-    settings: TestSettings,
-) -> float | None:
-    """The p-value of one preset on this run; None if it cannot be tested."""
-    chosen: dict[str, Any] = {"n_bins": preset.bins_for(rho.size), "matching": preset.matching}
-    if preset.statistic != "trend":  # which knows no groups, only ranks
-        chosen["quantiles"] = settings.quantiles
-    if preset.statistic in ("max_gap", "weighted_gap"):
-        chosen["min_support"] = settings.min_support
-    p_value: float | None = _SINGLE[preset.statistic](confidence, correct, rho, **chosen).p_value
-    return p_value
+from engine.gaps.settings import TestSettings
+from engine.gaps.statistics import STATISTICS, TESTS
 
 
 def reading(p_value: float | None, false_alarm: float, detectable: float | None, alpha: float) -> str:
@@ -74,7 +43,8 @@ def trust_table(
     rows = []
     for test in (test for test in power.detectable if test in alarms.p_values):
         preset = TESTS[test].over(settings.n_bins)
-        p_value = _pvalue(preset, *samples, settings=settings)
+        statistic = STATISTICS[preset.statistic]
+        p_value = statistic.p_value(samples, preset.bins_for(samples[2].size), preset.matching, settings)
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({
             "test": test,

@@ -25,8 +25,8 @@ from engine.core.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData
 from engine.features import CustomFeature, feature
 from engine.gaps.settings import AUDITED, PAPER, TestSettings, audited_bins, matches_confidence
+from engine.gaps.statistics.trend import TrendDesign
 from engine.gaps.stratified import two_sided
-from engine.gaps.trend import TrendDesign
 
 MOST_LAYERS = 100_000
 SUMMARIES_SEARCHED = ("mean", "std", "max", "min", "range", "slope")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -79,15 +78,6 @@ def shared_bins(contingency: Contingency, min_support: int) -> BoolArray:
     """(n_bins,) bins with at least `min_support` low and high samples."""
     sizes = contingency.sizes
     return np.minimum(sizes[:, 0], sizes[:, 2]) >= min_support
-
-
-def exact_gaps(contingency: Contingency, shared: BoolArray) -> list[Fraction]:
-    """|acc_low - acc_high| of each shared bin as a fraction, so that equal gaps compare equal."""
-    sizes, hits = contingency.sizes[shared].tolist(), contingency.n_correct[shared].tolist()
-    return [
-        Fraction(abs(hit[0] * size[2] - hit[2] * size[0]), size[0] * size[2])
-        for hit, size in zip(hits, sizes, strict=True)
-    ]
 
 
 def gap_of_counts(contingency: Contingency, min_support: int = MIN_SUPPORT) -> GapResult:

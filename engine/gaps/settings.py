@@ -1,4 +1,4 @@
-"""Settings of the tests, and the named tests: the paper's and the audited one, and five beside them."""
+"""Settings of the tests, and the two tests that stand side by side everywhere: the paper's and the audited one."""
 
 from __future__ import annotations
 
@@ -66,11 +66,7 @@ class TestSettings:
 
 @dataclass(frozen=True)
 class Preset:
-    """A statistic on a matching; `n_bins` None means the audited bins (`audited_bins`).
-
-    statistic : max_gap (exact within-bin permutation), weighted_gap (normal approximation with exact moments), cmh (low
-    against high tertile) or trend (Mantel's, on the rank of the feature).
-    """
+    """A registered statistic (`engine.gaps.statistics`) on a matching; `n_bins` None means the audited bins."""
 
     name: str
     label: str
@@ -92,15 +88,3 @@ class Preset:
 
 PAPER = Preset("paper", HEADLINES["paper"], "max_gap", "equal_width", N_BINS)
 AUDITED = Preset("audited", HEADLINES["audited"], "trend", "equal_mass", None)
-TESTS: dict[str, Preset] = {
-    preset.name: preset
-    for preset in (
-        PAPER,
-        AUDITED,
-        Preset("paper_weighted", "weighted gap, 15 bins", "weighted_gap", "equal_width", N_BINS),
-        Preset("paper_cmh", "CMH, 15 bins", "cmh", "equal_width", N_BINS),
-        Preset("paper_trend", "trend, 15 bins", "trend", "equal_width", N_BINS),
-        Preset("audited_cmh", "CMH, fine bins", "cmh", "equal_mass", None),
-        Preset("audited_weighted", "weighted gap, fine bins", "weighted_gap", "equal_mass", None),
-    )
-}

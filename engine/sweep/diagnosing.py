@@ -20,7 +20,7 @@ from engine.features import FEATURES, CustomFeature, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
 from engine.gaps.permutation import permutation_test_of_counts
 from engine.gaps.settings import TestSettings
-from engine.gaps.trend import trend_test
+from engine.gaps.statistics.trend import trend_test
 from engine.store import Cache
 from engine.sweep.chance import P_COLUMNS, add_multiplicity
 

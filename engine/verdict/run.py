@@ -16,8 +16,8 @@ from engine.core.types import Progress
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
 from engine.gaps.settings import TestSettings
+from engine.gaps.statistics.trend import trend_test
 from engine.gaps.stratified import StratifiedResult
-from engine.gaps.trend import trend_test
 
 _NAMES = {test: capital(label) for test, label in HEADLINES.items()}
 Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]

@@ -17,7 +17,7 @@ from app.state.view import View
 from engine.controls import false_alarm_rate, power_curve
 from engine.core.types import RunData
 from engine.features import feature
-from engine.gaps import TESTS, TestSettings, permutation_test
+from engine.gaps import STATISTICS, TESTS, TestSettings, permutation_test
 from engine.store import open_cache
 from engine.verdict import judge
 from tests.app.driver import figures, load, numbers, open_app, shown, verdict
@@ -128,6 +128,22 @@ def test_the_null_follows_its_choices(cache_of_kinds: Path, monkeypatch):
     given = arrays(load(cache_of_kinds, "full-s0"))
     test = permutation_test(*given, statistic="weighted_gap", method="hypergeometric", n_permutations=500)
     assert f"{test.p_value:.3f}"[:4] in shown(app)
+
+
+@pytest.mark.parametrize("asked", [{}, {"method": "exact"}], ids=["by itself", "with a null that it lacks"])
+def test_a_statistic_without_an_exact_null_is_shuffled(asked: dict, cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "null", **FULL, statistic="trend", permutations="100", **asked)
+    assert [radio.options for radio in app.radio if radio.label == "Null"] == [["shuffled samples (the paper's way)"]]
+    given = arrays(load(cache_of_kinds, "full-s0"))
+    test = permutation_test(*given, statistic="trend", method="shuffle", n_permutations=100)
+    assert f"{test.p_value:.3f}"[:4] in shown(app)
+
+
+def test_every_registered_statistic_stands_on_the_page(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "null", **FULL)
+    assert next(radio.options for radio in app.radio if radio.label == "Statistic") == [
+        statistic.label for statistic in STATISTICS.values()
+    ]
 
 
 def test_the_match_is_measured_once(cache_of_kinds: Path, monkeypatch):

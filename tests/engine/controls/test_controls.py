@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -215,3 +217,11 @@ def test_a_test_over_other_bins_says_so():
     assert TESTS["paper"].over(30).label == "the paper's test, 30 bins"
     assert TESTS["paper_trend"].over(1).label == "trend, 1 bin"
     assert TESTS["audited"].over(30) == TESTS["audited"]
+
+
+def test_a_statistic_that_nobody_registered_is_refused():
+    """It used to fall into an `else` and get another statistic's value and name."""
+    confidence, _, rho = run(0, n=200)
+    layout, _ = Layout.of(confidence, rho, (1 / 3, 2 / 3))
+    with pytest.raises(UnknownName, match="median_gap"):
+        BatchTest(replace(TESTS["paper"], statistic="median_gap"), layout, 5)

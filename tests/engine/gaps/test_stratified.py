@@ -17,7 +17,7 @@ from engine.gaps import (
     weighted_gap_test,
 )
 from engine.gaps.settings import matches_confidence
-from engine.gaps.trend import TrendDesign
+from engine.gaps.statistics.trend import TrendDesign
 
 TESTS = (cmh_test, trend_test, weighted_gap_test)
 

@@ -7,7 +7,7 @@ from typing import Any
 from engine import controls, gaps, metrics, verdict
 from engine.controls import table as trust
 from engine.core import contingency, intervals, pvalues, splitting
-from engine.gaps.settings import TESTS
+from engine.gaps import TESTS
 from engine.metrics import reliability
 from engine.verdict import metrics as verdict_browse
 from tests.fuzz.catalogue.entry import (
@@ -97,7 +97,7 @@ GAPS = [
             **CUT,
             **SUPPORT,
             **DRAWS,
-            "statistic": choice("max_gap", "weighted_gap"),
+            "statistic": choice("max_gap", "weighted_gap", "cmh"),
             "method": choice("exact", "hypergeometric", "shuffle"),
             "n_permutations": whole(1, 30),
         },
@@ -165,6 +165,7 @@ GAPS = [
         {"n_bins": BINS, "method": P_METHOD},
         covers=(gaps.cmh_test_of_counts,),
     ),
+    Entry("TestSettings", gaps.TestSettings, {}, {"n_bins": BINS, "quantiles": QUANTILES, **SUPPORT}),
     Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
     Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),
     Entry(

@@ -10,10 +10,58 @@ from numpy.typing import ArrayLike
 from engine.core import validation
 from engine.core.binning import TERTILE_QUANTILES, Matching
 from engine.core.contingency import Contingency, tabulate
-from engine.core.types import FloatArray, IntArray
-from engine.gaps.exact import TAIL, bin_null
-from engine.gaps.settings import audited_bins
+from engine.core.types import BoolArray, FloatArray, IntArray
+from engine.gaps.exact import TAIL, NullDistribution, bin_null
+from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.statistics.base import CountStatistic, Partition, Samples, Standardised
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
+
+
+class Cmh(Standardised, CountStatistic):
+    """|Mantel-Haenszel risk difference|: the surplus of the low third's correct counts over what its bins expect.
+
+    Outcomes change places between the outer thirds of a bin only. In tables and controls the p-value is the normal one
+    (`cmh_test`). It counts every bin that both thirds share, whatever the minimum support.
+    """
+
+    name = "cmh"
+    label = "CMH"
+    quantity = "Mantel-Haenszel difference"
+    methods = ("exact", "hypergeometric", "shuffle")
+    fine = True
+
+    def value(self, sizes: IntArray, low: IntArray, high: IntArray) -> FloatArray:
+        n_low, n_high = sizes[:, 0], sizes[:, 2]
+        surplus = (low * n_high - high * n_low) / (n_low + n_high)
+        return np.abs(surplus.sum(axis=1)) / (n_low * n_high / (n_low + n_high)).sum()
+
+    def strata(self, contingency: Contingency, min_support: int) -> tuple[IntArray, IntArray]:  # noqa: ARG002
+        """The bins with samples of both outer thirds, without the mid one; none if no bin can vary."""
+        outer = np.array([1, 0, 1])
+        sizes, hits = contingency.sizes * outer, contingency.n_correct * outer
+        _, variance = cmh_moments(sizes[:, 0], sizes[:, 2], hits.sum(axis=1))
+        both = (np.minimum(sizes[:, 0], sizes[:, 2]) > 0) & (variance > 0).any()
+        return sizes[both], hits[both]
+
+    def exact(self, sizes: IntArray, hits: IntArray) -> tuple[float, float]:
+        expected = sizes[:, 0] * hits.sum(axis=1) / sizes.sum(axis=1)
+        distance = abs(float((hits[:, 0] - expected).sum()))
+        return _permutation_pvalue(sizes[:, 0], sizes[:, 2], hits.sum(axis=1), distance), 0.0
+
+    def null(self, contingency: Contingency, min_support: int) -> NullDistribution:
+        sizes, hits = self.strata(contingency, min_support)
+        n_low, n_high = sizes[:, 0], sizes[:, 2]
+        distance, pmf = _distances(n_low, n_high, hits.sum(axis=1))
+        order = np.argsort(distance)
+        scale = (n_low * n_high / (n_low + n_high)).sum()
+        return NullDistribution(distance[order] / scale, np.minimum(np.cumsum(pmf[order]), 1.0))
+
+    def p_value(self, samples: Samples, n_bins: int, matching: Matching, settings: TestSettings) -> float | None:
+        return cmh_test(*samples, n_bins=n_bins, matching=matching, quantiles=settings.quantiles).p_value
+
+    def summarise(self, partition: Partition, outcomes: BoolArray, hits: FloatArray) -> FloatArray:  # noqa: ARG002
+        mean, variance = cmh_moments(partition.sizes[0], partition.sizes[2], hits[:, 0] + hits[:, 2])
+        return np.column_stack([(hits[:, 0] - mean).sum(axis=1), variance.sum(axis=1)])
 
 
 def cmh_moments(n_low: IntArray, n_high: IntArray, k: IntArray | FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -27,15 +75,21 @@ def cmh_moments(n_low: IntArray, n_high: IntArray, k: IntArray | FloatArray) -> 
     return mean, n_low * n_high * (k / safe) * ((n - k) / safe) / (safe - 1)
 
 
-def _permutation_pvalue(n_low: IntArray, n_high: IntArray, k: IntArray, distance: float) -> float:
-    """P(|sum of low counts - its mean| >= distance), the sum of independent hypergeometrics convolved exactly."""
+def _distances(n_low: IntArray, n_high: IntArray, k: IntArray) -> tuple[FloatArray, FloatArray]:
+    """|sum of low counts - its mean| and the probability of each, by exact convolution of hypergeometrics."""
     pmf, first, mean = np.ones(1), 0, 0.0
     for low, high, marked in zip(n_low.tolist(), n_high.tolist(), k.tolist(), strict=True):
         null = bin_null((low, 0, high), marked, TAIL)
         pmf = np.convolve(pmf, null.probability.sum(axis=1))
         first += int(null.low[0])
         mean += low * marked / (low + high)
-    away = np.abs(first + np.arange(pmf.size) - mean) >= distance - 1e-9
+    return np.abs(first + np.arange(pmf.size) - mean), pmf
+
+
+def _permutation_pvalue(n_low: IntArray, n_high: IntArray, k: IntArray, distance: float) -> float:
+    """P(|sum of low counts - its mean| >= distance)."""
+    distances, pmf = _distances(n_low, n_high, k)
+    away = distances >= distance - 1e-9
     return float(min(1.0, max(pmf[away].sum(), math.exp(-TAIL))))
 
 

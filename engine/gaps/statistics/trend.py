@@ -11,9 +11,12 @@ from scipy.stats import rankdata
 
 from engine.core import validation
 from engine.core.binning import Matching, confidence_bins
+from engine.core.contingency import Contingency
+from engine.core.errors import InvalidInput
 from engine.core.pvalues import monte_carlo_pvalue
-from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps.settings import audited_bins
+from engine.core.types import BoolArray, FloatArray, IntArray, Progress
+from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.statistics.base import Method, Partition, Permuted, Samples, Standardised
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 
 _SHUFFLE_ELEMENTS = 4_000_000
@@ -62,15 +65,61 @@ class TrendDesign:
         return float(3 * (upper - lower) @ self.scores[order] / order.size)
 
 
-def _permutation_pvalue(
-    design: TrendDesign, correct: BoolArray, observed: float, n_permutations: int, seed: int
-) -> float:
-    """Monte-Carlo p of |statistic|: in each bin the rarer outcome falls on a random subset of the scores."""
+class Trend(Standardised):
+    """|change of accuracy from the low to the high third|, as the slope on the rank of rho has it (`trend_test`).
+
+    It uses every sample, so its null is simulated by shuffling samples. In tables and controls the p-value is the
+    normal one. Thirds of rho and minimum support do not matter to it.
+    """
+
+    name = "trend"
+    label = "trend"
+    quantity = "change from the low to the high third"
+    methods = ("shuffle",)
+    fine = True
+
+    def permute(
+        self,
+        contingency: Contingency,
+        samples: Samples | None,
+        min_support: int,  # noqa: ARG002
+        method: Method,  # noqa: ARG002
+        n_permutations: int,
+        seed: int,
+        progress: Progress | None,
+    ) -> Permuted | None:
+        if samples is None:
+            raise InvalidInput("statistic", "a statistic of counts", f"{self.name!r}, which needs the samples")
+        confidence, correct, rho = samples
+        bins = confidence_bins(confidence, contingency.n_bins, contingency.matching)
+        design = TrendDesign.of(bins, rho, contingency.n_bins)
+        if not (design.variance(np.bincount(bins[correct], minlength=contingency.n_bins)) > 0).any():
+            return None
+        observed = abs(float(design.scores @ correct))
+        draws = np.abs(_permuted_statistics(design, correct, n_permutations, seed, progress))
+        scale = design.reach() / float(design.squares.sum())
+        return Permuted(observed * scale, monte_carlo_pvalue(observed, draws), draws=draws * scale)
+
+    def p_value(self, samples: Samples, n_bins: int, matching: Matching, settings: TestSettings) -> float | None:  # noqa: ARG002
+        return trend_test(*samples, n_bins=n_bins, matching=matching).p_value
+
+    def summarise(self, partition: Partition, outcomes: BoolArray, hits: FloatArray) -> FloatArray:
+        if self.name not in partition.prepared:
+            partition.prepared[self.name] = TrendDesign.of(partition.bins, partition.rho, partition.sizes.shape[1])
+        design: TrendDesign = partition.prepared[self.name]
+        statistic = outcomes.astype(np.float32) @ design.scores.astype(np.float32)
+        return np.column_stack([statistic, design.variance(hits.sum(axis=1)).sum(axis=1)])
+
+
+def _permuted_statistics(
+    design: TrendDesign, correct: BoolArray, n_permutations: int, seed: int, progress: Progress | None = None
+) -> FloatArray:
+    """(P,) the statistic of permutations: in each bin the rarer outcome falls on a random subset of the scores."""
     rng = np.random.default_rng(seed)
     order = np.argsort(design.bins, kind="stable")
     ends = np.cumsum(design.sizes)
     n_correct = np.bincount(design.bins[correct], minlength=design.sizes.size)
-    totals = np.zeros(n_permutations)
+    totals, done = np.zeros(n_permutations), 0
     for size, end, k in zip(design.sizes.tolist(), ends.tolist(), n_correct.tolist(), strict=True):
         rarer = min(k, size - k)
         if rarer == 0:
@@ -81,7 +130,10 @@ def _permutation_pvalue(
         for start in range(0, n_permutations, rows):
             stop = min(start + rows, n_permutations)
             totals[start:stop] += sign * _subset_sums(rng, scores, rarer, stop - start)
-    return monte_carlo_pvalue(abs(observed), np.abs(totals))
+        done += size
+        if progress is not None:
+            progress(done / correct.size, "shuffling")
+    return totals
 
 
 def _subset_sums(rng: np.random.Generator, scores: FloatArray, size: int, n_draws: int) -> FloatArray:
@@ -132,7 +184,8 @@ def trend_test(
     p_asymptotic = float(two_sided(z))
     p_permutation = None
     if method == "permutation":
-        p_permutation = _permutation_pvalue(design, checked_correct, statistic, n_permutations, seed)
+        draws = _permuted_statistics(design, checked_correct, n_permutations, seed)
+        p_permutation = monte_carlo_pvalue(abs(statistic), np.abs(draws))
     return StratifiedResult(
         "trend",
         p_asymptotic if p_permutation is None else p_permutation,
