@@ -95,7 +95,7 @@ def curves_work(view: View, run_id: str) -> tuple[Hashable, Callable[[Progress],
     def compute(progress: Progress) -> list[BandwidthCurves]:
         progress(0.0, "preparing")
         try:
-            lab = own or MatchedLab.prepare(cache.load(run_id, with_logits=True), feature)
+            lab = own or MatchedLab.prepare(cache.load(run_id), feature)
         except (MissingData, InvalidInput):
             return []
         return [lab.curves(progress)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -15,8 +15,8 @@ from app.serving.log import LOG
 from app.state.selection import telling_first
 from engine.core.errors import CacheError, NotACache
 from engine.core.labels import RunName, run_names
-from engine.core.types import FloatArray, RunData
-from engine.features import FEATURES, feature
+from engine.core.types import WITHOUT_LOGITS, FloatArray, RunData
+from engine.features import columns_of, feature
 from engine.store import Cache, default_cache_path, open_cache
 
 
@@ -115,12 +115,12 @@ def names_of(cache: Cache, table: pd.DataFrame) -> dict[str, RunName]:
 
 @keep(max_entries=24, show_spinner="Reading the run")
 def _load(fingerprint: str, run_id: str, _cache: Cache) -> RunData:  # noqa: ARG001  (part of the key)
-    return _cache.load(run_id, with_logits=False)
+    return _cache.load(run_id, WITHOUT_LOGITS)
 
 
 @keep(max_entries=3, show_spinner="Reading the logits")
 def _logits(fingerprint: str, run_id: str, _cache: Cache) -> FloatArray | None:  # noqa: ARG001  (part of the key)
-    return _cache.load(run_id, with_logits=True).logits
+    return _cache.load(run_id, {"logits"}).logits
 
 
 def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData:
@@ -129,13 +129,12 @@ def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData
     A run with logits is a new object every time, so that the probabilities made of them go with it.
     """
     run = _load(cache.fingerprint, run_id, cache)
-    return replace(run, logits=_logits(cache.fingerprint, run_id, cache)) if with_logits else run
+    return run.replace(logits=_logits(cache.fingerprint, run_id, cache)) if with_logits else run
 
 
 @keep(max_entries=64)
 def _feature(fingerprint: str, run_id: str, name: str, _cache: Cache) -> FloatArray:  # noqa: ARG001  (part of the key)
-    of_logits = name in FEATURES and FEATURES[name].needs == "logits"
-    return feature(load_run(_cache, run_id, with_logits=of_logits), name)
+    return feature(load_run(_cache, run_id, with_logits="logits" in columns_of(name)), name)
 
 
 def feature_of(cache: Cache, run_id: str, name: str) -> FloatArray:

@@ -75,7 +75,7 @@ def benchmark(view: View, run_id: str) -> Work[BenchmarkResult]:
 
     def compute(progress: Progress) -> BenchmarkResult:
         progress(0.0, f"{name}: reading")
-        run = cache.load(run_id, with_logits=True)
+        run = cache.load(run_id)
         return run_benchmark(run, progress=lambda share, text: progress(share, f"{name}: {text}"))
 
     return Work(("benchmark", view.selection.fingerprint, run_id), compute)
@@ -95,7 +95,7 @@ def _each_run(
             def report(share: float, text: str, position: int = position, prefix: str = prefix) -> None:
                 progress((position + share) / len(run_ids), prefix + text)
 
-            found.append(study(cache.load(run_id, with_logits=True), report))
+            found.append(study(cache.load(run_id), report))
         return found
 
     return Work((what, view.selection.fingerprint, tuple(run_ids)), compute)

@@ -84,7 +84,7 @@ def calibrated_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[
     cache, run_id = view.cache, view.selection.run_id
 
     def compute(progress: Progress) -> Calibrated:
-        run = cache.load(run_id, with_logits=True)
+        run = cache.load(run_id)
         scores = _scores(run, (own,), lambda share, text: progress(share / 2, text))
         try:
             result = run_benchmark(
@@ -122,7 +122,7 @@ def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]
     # The scores know no slice and no settings of a test: they outlive a change of those.
     scores = within_a_job(
         ("scores of the features", samples.fingerprint, samples.run_id),
-        lambda progress: _scores(cache.load(samples.run_id, with_logits=True), tuple(FEATURES), progress),
+        lambda progress: _scores(cache.load(samples.run_id), tuple(FEATURES), progress),
     )
 
     def compute(progress: Progress) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from app.compute.cache import run_table
 from app.compute.memo import remember
 from app.state.view import View
 from engine.core.labels import is_ensemble, label_rows, run_names
-from engine.core.types import Progress
+from engine.core.types import WITHOUT_LOGITS, Progress
 from engine.probes import Descriptor, ProbeResult, ProbeSweep, RunSummary, audit, audit_run, descriptor, pool
 
 
@@ -83,7 +83,7 @@ def pooled(view: View, settings: Settings, done: dict[str, RunSummary], progress
         def within_run(fraction: float, _text: str, position: int = position, label: str = label) -> None:
             progress((position + fraction) / len(run_ids), f"run {position + 1} of {len(run_ids)}: {label}")
 
-        run = view.cache.load(run_id, with_logits=False)
+        run = view.cache.load(run_id, WITHOUT_LOGITS)
         done[run_id] = audit_run(run, progress=within_run, **asdict(settings))
     sweep = pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
     return PooledAudit(sweep, label_rows(sweep.contrasts, view.runs))

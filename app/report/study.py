@@ -14,8 +14,8 @@ from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_cur
 from engine.controls.table import trust_table
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import Progress
-from engine.features import feature
+from engine.core.types import WITHOUT_LOGITS, Progress
+from engine.features import columns_of, feature
 from engine.gaps import TESTS
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.metrics.mechanism import DepthProfile
@@ -70,7 +70,7 @@ class Study:
 
 def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Progress) -> Study:
     """Load a run and ask the engine everything that its section shows; all samples, nothing fitted."""
-    run = cache.load(run_id, with_logits=settings.feature == "pred_entropy")
+    run = cache.load(run_id, WITHOUT_LOGITS | columns_of(settings.feature))
     tested, missing = None, ""
     try:
         rho = feature(run, settings.feature)

@@ -44,14 +44,14 @@ GRIDS: tuple[Grid, ...] = (
         "samples in one run, 16 layers, no logits",
         lambda size: size.samples,
         [Size(1, 10**power) for power in (4, 5, 6, 7)],
-        (*_READING, "contingency", "exact_test", "null", "trend_test", "surface", "regression"),
+        (*_READING, "count", "exact_test", "null", "trend_test", "surface", "regression"),
     ),
     Grid(
         "runs",
         "runs of 10,000 samples, 16 layers, 10 classes",
         lambda size: size.runs,
         [Size(runs, 10_000, 10) for runs in (10, 30, 100, 300)],
-        ("write", "publish", "open", "load", "contingency", "diagnose"),
+        ("write", "publish", "open", "load", "count", "diagnose"),
     ),
     Grid(
         "classes",
@@ -65,7 +65,7 @@ GRIDS: tuple[Grid, ...] = (
         "samples in all: 300 runs of 50,000, 16 layers, 10 classes",
         lambda size: size.in_all,
         [Size(300, 50_000, 10)],
-        ("write", "publish", "open", "load", "contingency", "exact_test", "diagnose"),
+        ("write", "publish", "open", "load", "count", "exact_test", "diagnose"),
     ),
 )
 

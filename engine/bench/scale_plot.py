@@ -12,7 +12,7 @@ from engine.bench.scale_work import OPERATIONS
 # Okabe and Ito's colours, then greys; every line also carries its name.
 _COLOURS = {
     "write": "#C27C00", "publish": "#D55E00", "verify": "#8C8C8C", "open": "#56B4E9", "load": "#0072B2",
-    "contingency": "#009E73", "exact_test": "#000000", "null": "#666666", "trend_test": "#7A5C00", "surface": "#CC79A7",
+    "count": "#009E73", "exact_test": "#000000", "null": "#666666", "trend_test": "#7A5C00", "surface": "#CC79A7",
     "regression": "#882255", "temperatures": "#882255", "diagnose": "#CC79A7",
 }  # fmt: skip
 _WIDTH, _HEIGHT = 400, 380

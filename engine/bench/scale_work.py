@@ -21,11 +21,12 @@ import numpy as np
 from engine.bench.memory import forget_peak, held_mb, peak_mb
 from engine.bench.runner import Work
 from engine.bench.scale_data import made_up_run
+from engine.core.contingency import Contingency, tabulate
 from engine.core.types import BoolArray, FloatArray
-from engine.features import feature
+from engine.features import columns_of, feature
 from engine.gaps import permutation_test_of_counts, trend_test
 from engine.kernel import nw_regress, nw_surface, scott_bandwidth, solve_temperature
-from engine.store import open_cache, publish, verify_shard, write_shard
+from engine.store import Cache, open_cache, publish, verify_shard, write_shard
 from engine.sweep import diagnose
 
 RUN_ID = "run-0000"
@@ -93,25 +94,31 @@ def _open(folder: Path, size: Size) -> float:  # noqa: ARG001
     return _typical(work)
 
 
-def _load(folder: Path, size: Size) -> float:
+def _load(folder: Path, size: Size) -> float:  # noqa: ARG001
     with open_cache(_cache(folder)) as cache:
-        return _typical(lambda: cache.load(RUN_ID, with_logits=size.classes is not None))
+        return _typical(lambda: cache.load(RUN_ID))
 
 
-def _contingency(folder: Path, size: Size) -> float:  # noqa: ARG001
+def _counts(cache: Cache) -> Contingency:
+    """What the paper's gap needs, of the columns that the feature needs."""
+    run = cache.load(RUN_ID, columns_of(FEATURE))
+    return tabulate(run.confidence, run.correct, feature(run, FEATURE))
+
+
+def _count(folder: Path, size: Size) -> float:  # noqa: ARG001
     with open_cache(_cache(folder)) as cache:
-        return _typical(lambda: cache.contingency(RUN_ID, FEATURE))
+        return _typical(lambda: _counts(cache))
 
 
 def _exact_test(folder: Path, size: Size) -> float:  # noqa: ARG001
     with open_cache(_cache(folder)) as cache:
-        counts = cache.contingency(RUN_ID, FEATURE)
+        counts = _counts(cache)
     return _typical(lambda: permutation_test_of_counts(counts).p_value)
 
 
 def _null(folder: Path, size: Size) -> float:  # noqa: ARG001
     with open_cache(_cache(folder)) as cache:
-        counts = cache.contingency(RUN_ID, FEATURE)
+        counts = _counts(cache)
     return _typical(lambda: permutation_test_of_counts(counts).null)
 
 
@@ -124,7 +131,7 @@ def _trend_test(folder: Path, size: Size) -> float:  # noqa: ARG001
 def _regression_data(folder: Path) -> tuple[FloatArray, BoolArray]:
     """Confidence and feature of every sample, and correctness."""
     with open_cache(_cache(folder)) as cache:
-        run = cache.load(RUN_ID, with_logits=False)
+        run = cache.load(RUN_ID, columns_of(FEATURE))
     return np.column_stack([run.confidence, feature(run, FEATURE)]), run.correct
 
 
@@ -173,7 +180,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType({
     "verify": Operation("verify a shard", _verify),
     "open": Operation("open", _open),
     "load": Operation("load one run", _load),
-    "contingency": Operation("count one run in SQL", _contingency),
+    "count": Operation("read a feature and count", _count),
     "exact_test": Operation("exact p from counts", _exact_test),
     "null": Operation("whole null from counts", _null),
     "trend_test": Operation("audited p from rows", _trend_test),

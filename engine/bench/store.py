@@ -1,4 +1,4 @@
-"""The cache: how fast runs are written, read, and counted in SQL."""
+"""The cache: how fast runs are written, and read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 
 from engine.bench.runner import Case, Work
-from engine.core.contingency import tabulate
-from engine.features import feature
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.store.synthetic import N_CLASSES, N_LAYERS, RUN_ID, write_synthetic_cache
 
@@ -79,18 +77,14 @@ def _load() -> tuple[Work, Mapping[str, Work]]:
     return lambda: opened.load("run_00"), {"pandas, from the shard": with_pandas}
 
 
-def _count() -> tuple[Work, Mapping[str, Work]]:
+def _profile() -> tuple[Work, Mapping[str, Work]]:
     opened = open_cache(write_synthetic_cache(_folder() / "million.duckdb", 1_000_000))
 
-    def in_memory() -> object:
-        run = opened.load(RUN_ID)
-        return tabulate(run.confidence, run.correct, feature(run, "r_std"))
-
-    return lambda: opened.contingency(RUN_ID, "r_std"), {"load, then numpy": in_memory}
+    return lambda: opened.load(RUN_ID, {"entropies"}), {"every column": lambda: opened.load(RUN_ID)}
 
 
 CASES: tuple[Case, ...] = (
     Case("write and publish 30 runs of 10,000", _write_and_publish, limit_seconds=10.0, repeats=3),
     Case("load a run of 10,000 x 16 with logits", _load),
-    Case("contingency in SQL, 1,000,000 samples", _count, repeats=3),
+    Case("load the profile of 1,000,000 samples", _profile, repeats=3),
 )

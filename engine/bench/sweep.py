@@ -47,7 +47,7 @@ def _sweep() -> tuple[Work, Mapping[str, Work]]:
     def work() -> None:
         with open_cache(path) as cache:
             for run_id in cache.runs()["run_id"]:
-                run = cache.load(run_id, with_logits=False)
+                run = cache.load(run_id, {"entropies"})
                 contingency = tabulate(run.confidence, run.correct, feature(run, "r_agg"))
                 result = permutation_test_of_counts(contingency)
                 _ = result.p_value, result.band

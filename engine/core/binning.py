@@ -121,8 +121,7 @@ def cut_points(
 ) -> tuple[float, float]:
     """Linear interpolation between neighbouring order statistics: q = a + (b - a) * frac((n - 1) * quantile).
 
-    `order_statistics` holds, for each quantile, the values of rank floor and ceil of (n - 1) * quantile. The numpy
-    path and the SQL path both come here, so that they cut at the same double.
+    `order_statistics` holds, for each quantile, the values of rank floor and ceil of (n - 1) * quantile.
     """
     cuts = []
     for (below, above), quantile in zip(order_statistics, quantiles, strict=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,15 @@ Progress = Callable[[float, str], None]
 _DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1}
 _OPTIONAL = ("logits", "labels", "predictions")
 
+COLUMNS = frozenset({*_DIMENSIONS, "extra"})
+"""What can be read of a run, one by one; confidence and correct are always read."""
+WITHOUT_LOGITS = COLUMNS - {"logits"}
+"""What browsing needs: the logits are most of the bytes."""
+
+
+class NotRead:
+    """Stands in a `RunData` for a column that was not read, where None says that the run has none."""
+
 
 def _described(column: object) -> str:
     if isinstance(column, np.ndarray):
@@ -32,7 +42,7 @@ def _described(column: object) -> str:
     return f"{type(column).__name__}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RunData:
     """One run: n samples, K classes, L routing layers.
 
@@ -44,6 +54,8 @@ class RunData:
     logits : (n, K) float64 or None.
     labels, predictions : (n,) int64 or None.
     extra : further per-sample columns by name (other people's uncertainty scores, for example).
+
+    Any but confidence and correct may be `NotRead`; asking for it is then an error.
     """
 
     run_id: str
@@ -57,12 +69,14 @@ class RunData:
 
     def __post_init__(self) -> None:
         """Shapes and types only: values are checked by the functions that use them."""
-        columns = {name: (getattr(self, name), n_dimensions) for name, n_dimensions in _DIMENSIONS.items()}
-        if not isinstance(self.extra, Mapping):
-            raise InvalidInput("extra", "columns by name", type(self.extra).__name__)
-        columns |= {f"extra[{name!r}]": (column, 1) for name, column in self.extra.items()}
+        columns = {name: (vars(self)[name], n_dimensions) for name, n_dimensions in _DIMENSIONS.items()}
+        extra = vars(self)["extra"]
+        if isinstance(extra, Mapping):
+            columns |= {f"extra[{name!r}]": (column, 1) for name, column in extra.items()}
+        elif extra is not NotRead:
+            raise InvalidInput("extra", "columns by name", type(extra).__name__)
         for name, (column, n_dimensions) in columns.items():
-            if column is None and name in _OPTIONAL:
+            if (column is None and name in _OPTIONAL) or column is NotRead:
                 continue
             plain = isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray)  # a memory map is
             if not plain or column.dtype.kind not in "fiub" or column.ndim != n_dimensions:
@@ -70,6 +84,17 @@ class RunData:
                 raise InvalidInput(name, f"{kind}, a numpy array of numbers", _described(column))
             if len(column) != self.n_samples:
                 raise InvalidInput(name, f"{self.n_samples} rows, as in confidence", f"{len(column)} rows")
+
+    if not TYPE_CHECKING:  # which would take any name for one of its attributes
+
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if value is NotRead:
+                raise InvalidInput("columns", f"{name!r} among those that were read", "a run without it")
+            return value
+
+    def __repr__(self) -> str:
+        return f"RunData({self.run_id!r}, {self.n_samples:,} samples)"
 
     @property
     def n_samples(self) -> int:
@@ -94,19 +119,17 @@ class RunData:
         shifted /= shifted.sum(axis=1, keepdims=True)
         return shifted
 
+    def replace(self, **changes: Any) -> RunData:
+        """As `dataclasses.replace`, which would ask for columns that were not read."""
+        return RunData(**({entry.name: vars(self)[entry.name] for entry in fields(self)} | changes))
+
     def subset(self, rows: IntArray | BoolArray) -> RunData:
         """The same run restricted to some rows (an index array or a mask)."""
-
-        def pick(column: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
-            return None if column is None else column[rows]
-
-        return RunData(
-            run_id=self.run_id,
-            confidence=self.confidence[rows],
-            correct=self.correct[rows],
-            entropies=self.entropies[rows],
-            logits=pick(self.logits),  # type: ignore[arg-type]
-            labels=pick(self.labels),  # type: ignore[arg-type]
-            predictions=pick(self.predictions),  # type: ignore[arg-type]
-            extra={name: column[rows] for name, column in self.extra.items()},
-        )
+        columns = {name: vars(self)[name] for name in _DIMENSIONS}
+        picked: dict[str, Any] = {
+            name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)
+        }
+        extra = vars(self)["extra"]
+        if extra is not NotRead:
+            picked["extra"] = {name: column[rows] for name, column in extra.items()}
+        return self.replace(**picked)

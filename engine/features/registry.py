@@ -1,7 +1,7 @@
 """Per-sample scalars rho(x) made of the routing profile, the confidence and the logits. All are label-free.
 
 Sums over layers run layer by layer in float64, in depth order. Floating-point addition is not associative: a fixed
-order is what lets the SQL path of `engine.store` arrive at the same doubles, and so at the same tertiles.
+order gives the same doubles, and so the same tertiles, whatever the memory layout of a profile.
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ from engine.core import validation
 from engine.core.errors import InvalidInput, MissingData, UnknownName
 from engine.core.types import FloatArray, RunData
 
+_COLUMNS: dict[str, frozenset[str]] = {
+    "profile": frozenset({"entropies"}),
+    "logits": frozenset({"logits"}),
+    "confidence": frozenset(),
+}
+"""Columns of a run by what a feature needs; confidence and correct are always read."""
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -29,9 +36,9 @@ class Feature:
 
     def available(self, run: RunData) -> bool:
         """Whether the run holds what this feature needs."""
-        has_classes = run.logits is not None and run.logits.shape[1] > 1
-        has = {"profile": run.n_layers > 0, "logits": has_classes, "confidence": True}
-        return has[self.needs]
+        if self.needs == "logits":
+            return run.logits is not None and run.logits.shape[1] > 1
+        return self.needs == "confidence" or run.n_layers > 0
 
 
 def _profile(run: RunData) -> FloatArray:
@@ -215,6 +222,14 @@ def feature(run: RunData, name: str | CustomFeature) -> FloatArray:
     if isinstance(name, str) and name in run.extra:
         return validation.vector(f"extra[{name!r}]", run.extra[name])
     raise UnknownName("feature", name if isinstance(name, str) else validation.shown(name), (*FEATURES, *run.extra))
+
+
+def columns_of(name: str | CustomFeature) -> frozenset[str]:
+    """The columns of a run that a feature is made of; a name that is no feature of ours may be an extra column."""
+    if isinstance(name, CustomFeature):
+        return _COLUMNS["profile"]
+    known = isinstance(name, str) and name in FEATURES
+    return _COLUMNS[FEATURES[name].needs] if known else frozenset({"extra"})
 
 
 def available_features(run: RunData) -> list[str]:

@@ -16,7 +16,7 @@ from engine.benchmark import bandwidth_sensitivity, feature_ablation, run_benchm
 from engine.benchmark.halves import MIN_SAMPLES, TERTILE_FEATURE
 from engine.core.errors import UnknownName
 from engine.core.labels import is_ensemble, label_rows
-from engine.core.types import CELL, Progress, RunData
+from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData
 from engine.features import feature
 from engine.metrics.mechanism import relate_to_error
 from engine.probes import audit, audit_sweep
@@ -78,7 +78,7 @@ def _over_runs(
     for position, (run_id, name) in enumerate(zip(runs["run_id"], runs["run"], strict=True)):
         if progress is not None:
             progress(position / len(runs), str(name))
-        parts.append(study(cache.load(str(run_id), with_logits=with_logits)))
+        parts.append(study(cache.load(str(run_id), COLUMNS if with_logits else WITHOUT_LOGITS)))
     if progress is not None:
         progress(1.0, "done")
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

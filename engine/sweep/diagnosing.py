@@ -16,7 +16,7 @@ from engine.core import validation
 from engine.core.errors import MissingData
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import CELL, Progress, RunData
-from engine.features import FEATURES, CustomFeature, feature
+from engine.features import FEATURES, CustomFeature, columns_of, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
 from engine.gaps.permutation import permutation_test_of_counts
 from engine.gaps.settings import TestSettings
@@ -86,12 +86,11 @@ def diagnose(
     keep_blas_to_one_thread()  # its threads would take the cores that the runs are shared among
     validation.fraction("alpha", alpha)
     runs = cache.runs()
-    needs_logits = feature_name == "pred_entropy"
     # A column that only some runs brought along leaves the others untested; a name that nobody knows is an error.
     own_columns = {name for names in runs["extra_names"] for name in names} - set(FEATURES)
 
     def row_of(identity: dict[Any, Any]) -> dict[Any, Any]:
-        run = cache.load(str(identity["run_id"]), with_logits=needs_logits)
+        run = cache.load(str(identity["run_id"]), columns_of(feature_name))
         row: dict[Any, Any] = {**identity, "raw_ece": metrics.ece(run.confidence, run.correct)}
         try:
             if feature_name in own_columns and feature_name not in run.extra:

@@ -24,7 +24,7 @@ FULL = {"variant": "Full-AR", "feature": SPREAD}
 
 def load(cache: Path, run_id: str) -> RunData:
     with open_cache(cache) as opened:
-        return opened.load(run_id, with_logits=True)
+        return opened.load(run_id)
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import fields
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from engine.core.errors import InvalidInput
+from engine.core.types import COLUMNS, WITHOUT_LOGITS
+from engine.features import FEATURES, CustomFeature, columns_of, feature
 from engine.store import open_cache, publish, read_shard, verify_shard, write_shard
 
 
@@ -66,14 +70,53 @@ def test_round_trip(case, tmp_path, make_record, make_plain_record):
         pd.testing.assert_frame_equal(cache.epoch_metrics(record.run_id), record.epoch_metrics, check_dtype=False)
 
 
-def test_loading_without_logits_leaves_the_rest(tmp_path, make_record):
-    record = make_record()
-    write_shard(record, tmp_path)
+@pytest.fixture
+def one_run(tmp_path, make_record):
+    write_shard(make_record(), tmp_path)
     publish(tmp_path, tmp_path / "cache.duckdb")
     with open_cache(tmp_path / "cache.duckdb") as cache:
-        data = cache.load("run", with_logits=False)
-    assert data.logits is None
-    np.testing.assert_array_equal(data.confidence, record.confidence)
+        yield cache
+
+
+@pytest.mark.parametrize("column", sorted(COLUMNS))
+def test_only_the_columns_named_are_read(one_run, column):
+    whole, partial = one_run.load("run"), one_run.load("run", {column})
+    always = {"confidence", "correct"}
+    for name in {column} | always:
+        np.testing.assert_equal(getattr(partial, name), getattr(whole, name))
+    for name in COLUMNS - {column} - always:
+        with pytest.raises(InvalidInput, match=f"columns: expected '{name}' among those"):
+            getattr(partial, name)
+    rows = np.arange(0, 60, 7)
+    np.testing.assert_equal(getattr(partial.subset(rows), column), getattr(whole.subset(rows), column))
+    full = pickle.loads(pickle.dumps(partial)).replace(**{name: getattr(whole, name) for name in COLUMNS})
+    assert_same(full, whole)
+
+
+def test_a_column_that_was_not_read_is_not_fetched(one_run, monkeypatch):
+    asked = []
+    query = one_run._query
+    monkeypatch.setattr(one_run, "_query", lambda sql, *more: asked.append(sql) or query(sql, *more))
+    one_run.load("run", {"extra"})
+    assert any("FROM cache.samples" in sql for sql in asked)
+    assert not [sql for sql in asked if "entropies" in sql or "cache.logits" in sql or "label" in sql]
+
+
+def test_columns_that_are_none(one_run):
+    for columns in ({"entropy"}, {3}, "logits", 4, None):
+        with pytest.raises(InvalidInput, match="columns: expected"):
+            one_run.load("run", columns)
+    assert one_run.load("run", ()).n_samples == 60
+    with pytest.raises(InvalidInput, match="'logits' among those"):
+        _ = one_run.load("run", WITHOUT_LOGITS).probs
+    with pytest.raises(InvalidInput, match="'entropies' among those"):
+        feature(one_run.load("run", columns_of("pred_entropy")), "r_agg")
+
+
+def test_every_feature_can_be_made_of_its_columns(one_run):
+    whole = one_run.load("run")
+    for name in (*FEATURES, "margin", CustomFeature((1, 2))):
+        np.testing.assert_array_equal(feature(one_run.load("run", columns_of(name)), name), feature(whole, name))
 
 
 def test_many_runs_are_kept_apart(tmp_path, make_record, make_plain_record):

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from engine.__main__ import main
-from engine.features import CustomFeature
+from engine.features import FEATURES, CustomFeature, Feature
 from engine.gaps import bootstrap_gap, permutation_test, trend_test
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, multiplicity
@@ -110,6 +110,22 @@ def test_confidence_as_feature_needs_no_profile(cache_path: Path):
     assert rows["audited_p"].notna().all()
 
 
+def test_a_diagnosis_reads_what_its_feature_needs(tmp_path, make_run, monkeypatch):
+    """`needs` decides, so that a new feature made of logits is not called missing."""
+    write_shard(make_run("one", n=400), tmp_path)
+    publish(tmp_path, tmp_path / "cache.duckdb")
+    spread = Feature("spread", "spread of the logits", "std_k z_k", "logits", lambda run: run.logits.std(axis=1))
+    monkeypatch.setitem(FEATURES, "spread", spread)
+    read = []
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        load = cache.load
+        monkeypatch.setattr(cache, "load", lambda run_id, columns: read.append(set(columns)) or load(run_id, columns))
+        asked = ("spread", "r_agg", "confidence", CustomFeature((1, 2)))
+        notes = [diagnose(cache, feature_name=name, n_resamples=10)["note"].item() for name in asked]
+    assert not [note for note in notes if "this run has no" in note]
+    assert read == [{"logits"}, {"entropies"}, set(), {"entropies"}]
+
+
 def test_progress_counts_runs(cache_path: Path):
     seen: list[float] = []
     with open_cache(cache_path) as cache:
@@ -157,7 +173,7 @@ def test_a_diagnosis_that_is_stopped_leaves_the_other_runs_alone(cache_path: Pat
     loaded = []
     with open_cache(cache_path) as cache:
         load = cache.load
-        monkeypatch.setattr(cache, "load", lambda run_id, **named: loaded.append(run_id) or load(run_id, **named))
+        monkeypatch.setattr(cache, "load", lambda run_id, *named: loaded.append(run_id) or load(run_id, *named))
         with pytest.raises(Stopped):
             diagnose(cache, n_resamples=10, progress=stop)
     assert len(loaded) <= 3
