@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.report import Settings, build_report
 from app.report.pdf import find_browser, print_to_pdf
-from engine.commands.terminal import terminal_progress
+from engine.commands.command_line import terminal_progress
 from engine.core.errors import InvalidInput, RouteCalError
 from engine.store import open_cache
 from engine.store.atomic import replacing

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.core.errors import RouteCalError
+from engine.core.types import Progress
 
-REFUSED, INTERRUPTED = 2, 130
-"""Exit codes: bad input, and Ctrl-C (128 + SIGINT)."""
+REFUSED, INTERRUPTED, CLOSED = 2, 130, 141
+"""Exit codes: bad input, Ctrl-C (128 + SIGINT), and a reader such as `head` that left (128 + SIGPIPE)."""
+_WIDTH = 60
 
 
 def run_command(package: str, about: str, commands: Mapping[str, tuple[str, str]], arguments: Sequence[str]) -> int:
@@ -32,10 +35,25 @@ def run_command(package: str, about: str, commands: Mapping[str, tuple[str, str]
     parsed = parser.parse_args(arguments)
     assert run is not None, "a command is required, and the parser knows no others"
     try:
-        return run(parsed)
+        code = run(parsed)
+        sys.stdout.flush()  # a pipe that nobody reads any more is noticed here, not by the interpreter's exit
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be written goes nowhere
+        return CLOSED
     except RouteCalError as error:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return INTERRUPTED
+
+
+def terminal_progress() -> Progress | None:
+    """Progress on standard error, one line rewritten and wiped at the end; None where it is no terminal."""
+    return _show if sys.stderr.isatty() else None
+
+
+def _show(share: float, text: str) -> None:
+    wiped = "\r" + " " * (_WIDTH + len("100% ")) + "\r"
+    print(f"\r{share:4.0%} {text:<{_WIDTH}.{_WIDTH}}", end="" if share < 1 else wiped, file=sys.stderr, flush=True)

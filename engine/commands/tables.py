@@ -20,7 +20,7 @@ from engine.benchmark.halves import MIN_SAMPLES
 from engine.benchmark.run import N_BOOTSTRAP
 from engine.benchmark.sensitivity import SIZES
 from engine.benchmark.tables import Material, Table, build_tables
-from engine.commands.terminal import terminal_progress
+from engine.commands.command_line import terminal_progress
 from engine.core.errors import InvalidInput, UnknownName
 from engine.core.labels import is_ensemble
 from engine.core.latex import Block, escape, number, render

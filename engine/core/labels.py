@@ -129,28 +129,31 @@ def _seed_label(row: dict[Any, Any]) -> str:
     return label if size is None else f"{label}, last-{size} ensemble"
 
 
-def name_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """What each row of a table of runs is called: `backbone_name`, `dataset_name`, `variant_name`, `cell`, `run`.
+def name_cells(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the cell of each row (a run or a cell) is called: `backbone_name`, `dataset_name`, `variant_name`, `cell`.
 
-    cell : the first three, `Swin (micro) · CIFAR-10 · Block-AR (b = 2)`; the variant carries the suite too where two
-    suites hold the same cell. run : the full name. The index is that of `runs`.
+    cell : the first three, `Swin (micro) · CIFAR-10 · Block-AR (b = 2)`. The variant carries the suite too where two
+    suites hold the same cell.
     """
-    names = run_names(runs).values()
     named = pd.DataFrame({
-        "backbone_name": [name.backbone for name in names],
-        "dataset_name": [name.dataset for name in names],
-        "variant_name": [name.variant for name in names],
-    }, index=runs.index, dtype=object)  # fmt: skip
-    single = ~is_ensemble(runs["suite"])
-    suites = named.assign(suite=runs["suite"].where(single)).groupby(list(named.columns))["suite"]
+        "backbone_name": [BACKBONES.get(name, name) for name in rows["backbone"]],
+        "dataset_name": [DATASETS.get(name, name) for name in rows["dataset"]],
+        "variant_name": [variant_label(*pair) for pair in zip(rows["variant"], rows["block_size"], strict=True)],
+    }, index=rows.index, dtype=object)  # fmt: skip
+    single = ~is_ensemble(rows["suite"])
+    suites = named.assign(suite=rows["suite"].where(single)).groupby(list(named.columns))["suite"]
     shared = suites.transform("nunique") > 1
-    variant = named["variant_name"].where(~(shared & single), named["variant_name"] + " (" + runs["suite"] + ")")
+    variant = named["variant_name"].where(~(shared & single), named["variant_name"] + " (" + rows["suite"] + ")")
     cell = named["backbone_name"] + " · " + named["dataset_name"] + " · " + variant
-    return named.assign(variant_name=variant, cell=cell, run=[name.full for name in names])
+    return named.assign(variant_name=variant, cell=cell)
 
 
 def label_rows(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Rows by `run_id` in reading order, with the names of `name_runs`; `runs` is indexed by run id."""
+    """Rows by `run_id` in reading order, with the names of `name_cells` and `run`, the full name of the run.
+
+    runs : the table of all runs of the cache, indexed by run id.
+    """
     order = ["backbone", "dataset", "variant", "block_size", "suite", "seed"]
-    named = name_runs(runs).reindex(rows["run_id"]).set_axis(rows.index)
+    named = name_cells(runs).assign(run=[name.full for name in run_names(runs).values()])
+    named = named.reindex(rows["run_id"]).set_axis(rows.index)
     return pd.concat([rows, named], axis=1).sort_values(order, kind="stable").reset_index(drop=True)

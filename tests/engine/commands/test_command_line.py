@@ -1,25 +1,32 @@
-"""The entry that the packages' commands share: only the chosen one is imported, and every ending has its code."""
+"""The entry that the packages' commands share: only the chosen one is imported, every ending has its code, progress is
+for whoever watches."""
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from engine.commands.command_line import INTERRUPTED, REFUSED, run_command
+from engine.commands.command_line import CLOSED, INTERRUPTED, REFUSED, run_command, terminal_progress
 
 MODULE = """
 from engine.core.errors import InvalidInput
 
 def add_arguments(parser):
     parser.add_argument("--run", default="well")
+    parser.add_argument("--lines", type=int, default=0)
 
 def run(parsed):
     if parsed.run == "badly":
         raise InvalidInput("run", "well", "badly")
     if parsed.run == "never":
         raise KeyboardInterrupt
+    for _ in range(parsed.lines):
+        print("a line")
     return 7
 """
 COMMANDS = {"good": ("a_command_of_this_test", "does it"), "absent": ("no_such_module_anywhere", "is not imported")}
@@ -52,6 +59,26 @@ def test_an_interrupt_is_no_trace_either(capsys):
     assert capsys.readouterr().err == "stopped\n"
 
 
+@pytest.mark.parametrize("lines", [1, 10_000])  # noticed when the rest is written at the end, or on the way
+def test_a_reader_that_leaves_early_is_no_error(lines: int, tmp_path: Path):
+    read, write = os.pipe()
+    os.close(read)
+    script = (
+        "import sys; from engine.commands.command_line import run_command as run; sys.exit(run(*eval(sys.argv[1])))"
+    )
+    call = ("package", "", COMMANDS, ["good", "--lines", str(lines)])
+    ended = subprocess.run(
+        [sys.executable, "-c", script, repr(call)],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
+    )
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (CLOSED, "")
+
+
 @pytest.mark.parametrize(("arguments", "told"), [((), "required: command"), (("best",), "invalid choice: 'best'")])
 def test_no_command_or_a_wrong_one_says_what_there_is(arguments: tuple[str, ...], told: str, capsys):
     with pytest.raises(SystemExit) as stopped:
@@ -67,3 +94,24 @@ def test_help_lists_every_command(capsys):
     printed = capsys.readouterr().out
     assert "does it" in printed
     assert "is not imported" in printed
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_nobody_watches_a_file(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert terminal_progress() is None
+
+
+def test_a_line_is_rewritten_and_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    progress = terminal_progress()
+    progress(0.5, "a run with a name that is longer than the sixty characters of the line")
+    progress(1.0, "done")
+    first, second, wiped, end = sys.stderr.getvalue().lstrip("\r").split("\r")
+    assert first.startswith(" 50% a run with a name")
+    assert len(first) == len(second) == len(wiped) == 65
+    assert wiped.strip() == end == ""

@@ -14,8 +14,7 @@ import pytest
 from engine.__main__ import main
 from engine.core.types import CELL
 from engine.paper import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
-from engine.paper.conclusions import as_frame
-from engine.paper.findings import fewest_runs, too_few
+from engine.paper.conclusions import as_frame, fewest_runs, too_few
 from engine.paper.tables.studies import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
@@ -246,6 +245,13 @@ def test_the_order_of_the_variants(n: int, larger: int, expected: str):
     ]
     found = outcome("no_order", evidence(n, gaps=pd.DataFrame(rows)))
     assert found == ("not answerable" if expected == "few" else expected)
+
+
+def test_a_small_p_is_not_printed_as_zero():
+    rows = [gap_row(variant, seed, gap) for seed in range(12) for variant, gap in (("block_ar", 0.2), ("full_ar", 0.1))]
+    reading = next(r for r in conclude(evidence(12, gaps=pd.DataFrame(rows))) if r.key == "no_order")
+    assert reading.numbers["p"] == 2 / 2**12
+    assert reading.found.endswith("(two-sided sign test, p < 0.001)")
 
 
 def test_a_full_ar_run_beside_several_block_sizes_is_one_pair():

@@ -204,7 +204,7 @@ def test_audit_command(cache_path: Path, capsys, flag: str | None):
     else:
         assert "expected by chance 0.3" in printed
         assert "not tested: toy-baseline-s9" in printed
-        assert "toy / dice / full_ar (n = 3)" in printed
+        assert "toy · dice · Full-AR (n = 3)" in printed
 
 
 def test_audit_command_explains_what_is_wrong(tmp_path: Path, cache_path: Path, capsys):
