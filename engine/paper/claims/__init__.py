@@ -12,46 +12,16 @@ from dataclasses import asdict
 import pandas as pd
 
 from engine.paper import published
-from engine.paper.claims import (
-    bandwidth,
-    blocks,
-    calibration,
-    cells,
-    external,
-    features,
-    gaps,
-    parameters,
-    probes,
-    raw,
-    scores,
-    seeds,
-    sizes,
-    sweep,
-)
-from engine.paper.claims.paper import MissingCell, Paper
-from engine.paper.claims.registry import OUTCOMES, Claim, ClaimResult, Finding, Outcome
+from engine.paper.claims import blocks, calibration, gaps, models, probes, scores, studies, sweep
+from engine.paper.claims.registry import OUTCOMES, Claim, ClaimResult, Finding, MissingCell, Outcome, Paper
 
 __all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit", "summarise"]
 
-_TOPICS = tuple(
-    module.TOPIC
-    for module in (
-        gaps,
-        sweep,
-        calibration,
-        cells,
-        seeds,
-        scores,
-        bandwidth,
-        features,
-        probes,
-        raw,
-        blocks,
-        sizes,
-        parameters,
-        external,
-    )
-)
+_TOPICS = (
+    gaps.GAPS, sweep.TOPIC, calibration.CALIBRATION, calibration.OTHER_CELLS, gaps.SEEDS, scores.TOPIC,
+    studies.BANDWIDTH, studies.FEATURES, probes.TOPIC, models.RAW_MODELS, blocks.BLOCKS, studies.SIZES,
+    blocks.PARAMETERS, models.EXTERNAL,
+)  # fmt: skip
 CLAIMS: tuple[Claim, ...] = tuple(claim for topic in _TOPICS for claim in topic.claims)
 """Every claim, topic by topic in the order in which a reader of the paper meets them."""
 

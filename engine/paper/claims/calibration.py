@@ -1,17 +1,29 @@
-"""Claims about the main calibration table and the worst-tertile ECE."""
+"""Claims about the main calibration table, the worst-tertile ECE and the tables of the other cells."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import combinations, permutations
 
 from engine.paper.claims.compare import bands_overlap, marks, quoted, reachable, repeats, show, within_band
-from engine.paper.claims.names import AR_CONDCAL, BINNING, CALIBRATION_COLUMNS, CELLS, KERNEL_FAMILY, RAW, TS
-from engine.paper.claims.paper import Paper
-from engine.paper.claims.registry import Finding, Topic, all_of, decide
+from engine.paper.claims.registry import (
+    AR_CONDCAL,
+    BINNING,
+    CALIBRATION_COLUMNS,
+    CELLS,
+    KERNEL_FAMILY,
+    RAW,
+    TS,
+    Finding,
+    Paper,
+    Topic,
+    all_of,
+    decide,
+)
 from engine.paper.claims.rounding import Rounded, exactly
 
-TOPIC = Topic("Main calibration table")
+CALIBRATION = Topic("Main calibration table")
 
 _TABLE, _LABEL = "calibration", "tab:calibration_block_ar"
 
@@ -20,26 +32,26 @@ def _band(paper: Paper, row: str, column: str) -> tuple[Rounded, Rounded]:
     return paper.value(_TABLE, row, column), paper.std(_TABLE, row, column)
 
 
-@TOPIC.claim("ECE of six methods, in percent", "sec:rq3")
+@CALIBRATION.claim("ECE of six methods, in percent", "sec:rq3")
 def ece_in_percent(paper: Paper) -> Finding:
     rows = paper.said_columns("ECE in percent")
     quotes = [("ECE in percent", row, _TABLE, row, "ECE") for row in rows]
     return repeats(paper, quotes, "100 times the cells of tab:calibration_block_ar", scale=100)
 
 
-@TOPIC.claim("Worst-tertile ECE of the kernel family, in percent", "sec:rq3")
+@CALIBRATION.claim("Worst-tertile ECE of the kernel family, in percent", "sec:rq3")
 def worst_tertile_in_percent(paper: Paper) -> Finding:
     said = "worst-tertile ECE in percent"
     quotes = [(said, row, _TABLE, row, "Worst-tertile ECE") for row in paper.said_columns(said)]
     return repeats(paper, quotes, "100 times the cells of tab:calibration_block_ar", scale=100)
 
 
-@TOPIC.claim("Bold and underlined numbers of the main table are the best and second best", _LABEL)
+@CALIBRATION.claim("Bold and underlined numbers of the main table are the best and second best", _LABEL)
 def main_table_marks(paper: Paper) -> Finding:
     return marks(paper, _TABLE, CALIBRATION_COLUMNS, skip={RAW})
 
 
-@TOPIC.claim("AR-CondCal does not change a prediction", "sec:ar-condcal")
+@CALIBRATION.claim("AR-CondCal does not change a prediction", "sec:ar-condcal")
 def accuracy_is_kept(paper: Paper) -> Finding:
     change, spread = _band(paper, AR_CONDCAL, "ΔAcc@1 (%)")
     return decide(
@@ -50,7 +62,7 @@ def accuracy_is_kept(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim(
+@CALIBRATION.claim(
     "Temperature scaling and ensemble temperature scaling have the same ECE and standard deviation",
     "fig:bench-main-full",
 )
@@ -61,7 +73,9 @@ def ts_and_ets_std(paper: Paper) -> Finding:
     return all_of(parts, f"± {show(stated, 4)}", "against tab:calibration_block_ar")
 
 
-@TOPIC.claim("The ECEs of the kernel family lie within each other's bands of one standard deviation", "fig:bench-main")
+@CALIBRATION.claim(
+    "The ECEs of the kernel family lie within each other's bands of one standard deviation", "fig:bench-main"
+)
 def kernel_family_in_bands(paper: Paper) -> Finding:
     bands = {row: _band(paper, row, "ECE") for row in KERNEL_FAMILY}
     pairs = list(permutations(bands, 2))
@@ -75,7 +89,7 @@ def kernel_family_in_bands(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("The worst-tertile ECEs of the kernel family differ by about 0.003 at most", "fig:bench-main")
+@CALIBRATION.claim("The worst-tertile ECEs of the kernel family differ by about 0.003 at most", "fig:bench-main")
 def kernel_family_worst_range(paper: Paper) -> Finding:
     values = [paper.value(_TABLE, row, "Worst-tertile ECE") for row in KERNEL_FAMILY]
     spread = max(values, key=lambda v: v.value) - min(values, key=lambda v: v.value)
@@ -88,7 +102,7 @@ def kernel_family_worst_range(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim(
+@CALIBRATION.claim(
     "Kernel and binning methods have a worst-tertile standard deviation an order of magnitude above that of TS and ETS",
     "sec:rq3",
 )
@@ -107,7 +121,7 @@ def worst_tertile_std_ratio(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("The comparison has 14 calibrators", "fig:bench-main")
+@CALIBRATION.claim("The comparison has 14 calibrators", "fig:bench-main")
 def number_of_methods(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_TABLE) if row != RAW]
     stated = paper.said_count("methods")
@@ -119,7 +133,7 @@ def number_of_methods(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("Both internal comparators are in the main table", "app:internal-baselines")
+@CALIBRATION.claim("Both internal comparators are in the main table", "app:internal-baselines")
 def internal_comparators_listed(paper: Paper) -> Finding:
     names = [paper.said_text("internal comparators", column) for column in ("first", "second")]
     absent = [name for name in names if name not in paper.rows(_TABLE)]
@@ -131,7 +145,7 @@ def internal_comparators_listed(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim(
+@CALIBRATION.claim(
     "The worst tertile is never better calibrated than the whole set, in any calibration table", "sec:method-arcondcal"
 )
 def worst_tertile_at_least_global(paper: Paper) -> Finding:
@@ -144,7 +158,9 @@ def worst_tertile_at_least_global(paper: Paper) -> Finding:
     return all_of(parts, "worst-tertile ECE >= ECE", "every row of the eight calibration tables")
 
 
-@TOPIC.claim("The heat map's raw worst-tertile ECE equals the main table's to four decimals", "fig:reliability-2d")
+@CALIBRATION.claim(
+    "The heat map's raw worst-tertile ECE equals the main table's to four decimals", "fig:reliability-2d"
+)
 def heat_map_matches_table(paper: Paper) -> Finding:
     cell = paper.cell(_TABLE, RAW, "Worst-tertile ECE")
     said = paper.said("heat map CIFAR-10", "worst")
@@ -156,7 +172,7 @@ def heat_map_matches_table(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("The heat map's worst-tertile ECE is the largest of its three tertiles", "fig:reliability-2d")
+@CALIBRATION.claim("The heat map's worst-tertile ECE is the largest of its three tertiles", "fig:reliability-2d")
 def heat_map_worst_is_largest(paper: Paper) -> Finding:
     row = "heat map CIFAR-10"
     bands = {band: paper.said(row, band) for band in ("low", "mid", "high")}
@@ -168,7 +184,7 @@ def heat_map_worst_is_largest(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("The CIFAR-100 heat map's worst tertile can be a seed of that cell", "fig:reliability-2d")
+@CALIBRATION.claim("The CIFAR-100 heat map's worst tertile can be a seed of that cell", "fig:reliability-2d")
 def heat_map_cifar100(paper: Paper) -> Finding:
     row, table = "heat map CIFAR-100", "calibration_swin_c100_block"
     worst = max((paper.said(row, band) for band in ("low", "mid", "high")), key=lambda value: value.value)
@@ -181,7 +197,7 @@ def heat_map_cifar100(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim(
+@CALIBRATION.claim(
     "The worst tertile of CIFAR-100 is at the other end of the routing axis from that of CIFAR-10", "fig:reliability-2d"
 )
 def heat_map_ends(paper: Paper) -> Finding:
@@ -196,3 +212,93 @@ def heat_map_ends(paper: Paper) -> Finding:
         f"CIFAR-10: {worst['CIFAR-10']}; CIFAR-100: {worst['CIFAR-100']}",
         "largest of the three tertile ECEs in the caption, for each data set",
     )
+
+
+OTHER_CELLS = Topic("Calibration of the other cells")
+
+_COLUMN = "Worst-tertile ECE"
+
+
+def _marks(table: str, paper: Paper) -> Finding:
+    return marks(paper, table, CALIBRATION_COLUMNS, skip={RAW})
+
+
+for _table in list(CELLS)[1:]:
+    OTHER_CELLS.register(
+        f"marks_{_table.removeprefix('calibration_')}",
+        f"Bold and underlined numbers of {CELLS[_table]} are the best and second best",
+        "tab:cal-per-cell-combined",
+        partial(_marks, _table),
+    )
+
+
+def _additional(paper: Paper, place: str) -> Finding:
+    found = sum(bool(paper.rows(table)) for table in list(CELLS)[1:])
+    stated = paper.said_count("additional cells", place)
+    return decide(stated == found, str(stated), str(found), "cells of tab:cal-per-cell-combined")
+
+
+@OTHER_CELLS.claim("Number of further three-seed cells, in the main text", "sec:rq3")
+def additional_cells_main(paper: Paper) -> Finding:
+    return _additional(paper, "main text")
+
+
+@OTHER_CELLS.claim("Number of further three-seed cells, in the appendix", "app:cross-cell-sweep")
+def additional_cells_appendix(paper: Paper) -> Finding:
+    return _additional(paper, "appendix")
+
+
+@OTHER_CELLS.claim("The cross-substrate sweep has eight cells of three seeds", "sec:rq3")
+def cells_and_seeds(paper: Paper) -> Finding:
+    stated = paper.said_count("cross-substrate sweep", "cells"), paper.said_count("cross-substrate sweep", "seeds")
+    rows = [row for row in paper.rows("ar_sweep") if paper.count("ar_sweep", row, "Runs tested") == stated[1]]
+    found = sum(bool(paper.rows(table)) for table in CELLS)
+    return decide(
+        found == stated[0] == len(rows),
+        f"{stated[0]} cells x {stated[1]} seeds",
+        f"{found} calibration tables, {len(rows)} rows of {stated[1]} seeds in tab:ar-sweep",
+        "tables and rows counted",
+    )
+
+
+@OTHER_CELLS.claim("Every calibrator lowers the ECE of every cell", "app:reliability")
+def all_lower_ece(paper: Paper) -> Finding:
+    parts = [
+        (f"{CELLS[table]}: {row}", paper.value(table, row, "ECE").may_be_at_most(paper.value(table, RAW, "ECE")))
+        for table in CELLS
+        for row in paper.rows(table)
+        if row != RAW
+    ]
+    return all_of(parts, "below the uncalibrated ECE", "every row of the eight calibration tables")
+
+
+@OTHER_CELLS.claim(
+    "AR-CondCal is never ahead of the strongest other method by more than its own standard deviation",
+    "app:cross-cell-sweep",
+)
+def never_ahead_by_a_std(paper: Paper) -> Finding:
+    parts, leads = [], []
+    for table, cell in CELLS.items():
+        others = [row for row in paper.rows(table) if row not in (RAW, AR_CONDCAL)]
+        best = min((paper.value(table, row, _COLUMN) for row in others), key=lambda value: value.value)
+        lead = best - paper.value(table, AR_CONDCAL, _COLUMN)
+        leads.append(lead.value)
+        parts.append((cell, lead.fits_within(paper.std(table, AR_CONDCAL, _COLUMN))))
+    return all_of(parts, "lead at most one std", f"worst-tertile ECE, eight cells; largest lead {max(leads):.4f}")
+
+
+@OTHER_CELLS.claim(
+    "AR-CondCal is behind the best worst-tertile ECE by roughly one sum of the two standard deviations",
+    "app:cross-cell-sweep",
+)
+def behind_by_one_std_sum(paper: Paper) -> Finding:
+    parts, ratios = [], []
+    for table, cell in CELLS.items():
+        others = [row for row in paper.rows(table) if row not in (RAW, AR_CONDCAL)]
+        best = min(others, key=lambda row: paper.value(table, row, _COLUMN).value)
+        behind = paper.value(table, AR_CONDCAL, _COLUMN) - paper.value(table, best, _COLUMN)
+        ratio = behind / (paper.std(table, AR_CONDCAL, _COLUMN) + paper.std(table, best, _COLUMN))
+        ratios.append(ratio.value)
+        parts.append((cell, ratio.fits_within(1.5)))
+    how = f"distance over the sum of the two stds; largest {max(ratios):.2f}, up to 1.5 counts as roughly 1"
+    return all_of(parts, "within roughly 1", how)

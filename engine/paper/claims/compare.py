@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from engine.paper.claims.paper import Paper
-from engine.paper.claims.registry import Finding, decide
+from engine.paper.claims.registry import Finding, Paper, decide
 from engine.paper.claims.rounding import Rounded, decimals, exactly, farthest, mean, std
 from engine.paper.published import STATEMENTS
 

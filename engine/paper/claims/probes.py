@@ -8,8 +8,7 @@ from itertools import combinations
 from scipy.stats import t as student
 
 from engine.paper.claims.compare import BOTH_STDS, quoted, repeats, same, show
-from engine.paper.claims.paper import Paper
-from engine.paper.claims.registry import Finding, Topic, all_of, decide
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
 from engine.paper.claims.rounding import Rounded, exactly, mean, std
 
 TOPIC = Topic("Probes")

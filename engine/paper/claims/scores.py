@@ -8,9 +8,7 @@ from itertools import pairwise
 
 from engine.metrics.mechanism import spearman
 from engine.paper.claims.compare import marks, same, show
-from engine.paper.claims.names import AR_CONDCAL, RAW, TS
-from engine.paper.claims.paper import MissingCell, Paper
-from engine.paper.claims.registry import Finding, Topic, all_of, decide
+from engine.paper.claims.registry import AR_CONDCAL, RAW, TS, Finding, MissingCell, Paper, Topic, all_of, decide
 from engine.paper.claims.rounding import exactly, largest_std
 
 TOPIC = Topic("Proper scores and supplementary metrics")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from engine.paper.claims.compare import decision_fits, mean_and_std, quoted, reachable, repeats, show
-from engine.paper.claims.names import SEED_ROWS
-from engine.paper.claims.paper import Paper
-from engine.paper.claims.registry import Finding, Topic, all_of, decide
+from engine.paper.claims.registry import SEED_ROWS, Finding, Paper, Topic, all_of, decide
 from engine.paper.claims.rounding import Rounded, exactly, mean
 
 TOPIC = Topic("The 30-run sweep")

@@ -14,7 +14,7 @@ from engine.core.errors import InvalidInput
 from engine.paper import published
 from engine.paper.claims import CLAIMS, OUTCOMES, ClaimResult, as_frame, audit
 from engine.paper.claims.compare import marks, mean_and_std
-from engine.paper.claims.paper import Paper
+from engine.paper.claims.registry import Paper
 from engine.paper.claims.rounding import rounded
 
 

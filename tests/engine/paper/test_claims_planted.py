@@ -12,7 +12,7 @@ import pytest
 
 from engine.paper import published
 from engine.paper.claims import CLAIMS, Claim, ClaimResult, audit
-from engine.paper.claims.paper import Cell, MissingCell, Paper
+from engine.paper.claims.registry import Cell, MissingCell, Paper
 
 Tables = dict[str, pd.DataFrame]
 KERNEL = ("Conf-only", "Conf + PredEntropy", "AR-CondCal")
