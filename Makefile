@@ -40,8 +40,8 @@ screenshots: $(VENV)/dev.stamp chromium publish
 	$(PY) tests/browser/screenshots.py data/routing.duckdb docs/screenshots
 
 bench: $(VENV)/dev.stamp
-	$(PY) -m engine bench
-	$(PY) -m cache_builder.bench
+	$(PY) -m tests.bench
+	$(PY) -m tests.bench.models
 
 # Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
 latency: $(VENV)/dev.stamp chromium publish
@@ -52,7 +52,7 @@ load: $(VENV)/dev.stamp
 
 # How the parts grow up to 300 runs of 50,000 samples, and every page on so many; about half an hour and 3 GB of disk.
 scale: $(VENV)/dev.stamp chromium
-	$(PY) -m engine bench --scale --out docs/scaling
+	$(PY) -m tests.bench --scale --out docs/scaling
 	$(PY) tests/browser/scale.py
 
 # Always the bundled shards into the bundled cache: ROUTECAL_CACHE says what is served, and is never written over here.

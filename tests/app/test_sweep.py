@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.bench.scale_data import write_sweep
 from engine.store import open_cache, publish
 from engine.sweep import diagnose, effect_intervals, multiplicity, single_models, sorted_pvalues, stability
 from engine.verdict.cache import judge_stability
 from tests.app.driver import numbers, open_app, published, shown, traces, uncounted, verdict
+from tests.bench.data import write_sweep
 
 
 @pytest.fixture(scope="module")

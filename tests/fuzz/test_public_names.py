@@ -11,7 +11,7 @@ from tests.fuzz import import_targets, store_targets
 from tests.fuzz.catalogue import ENTRIES
 from tests.fuzz.exempt import REASONS
 
-PROGRAMS = {"engine.__main__", "engine.bench", "engine.commands"}
+PROGRAMS = {"engine.__main__", "engine.commands"}
 """Command lines and measurements, not functions to call."""
 BY_MODULE = {"engine.core", "engine.features", "engine.metrics", "engine.verdict"}
 """Packages whose modules are called directly, besides what their `__init__` re-exports."""

@@ -359,7 +359,7 @@ def test_cross_validation_needs_enough_samples():
 
 
 def test_solver_agrees_with_bisection():
-    from engine.bench.kernel import bisect_temperature
+    from tests.bench.kernel import bisect_temperature
 
     rng = np.random.default_rng(9)
     logits, target = 3 * rng.normal(size=(200, 12)), rng.uniform(0.1, 0.99, 200)

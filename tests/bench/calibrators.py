@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 from scipy.special import softmax
 
-from engine.bench.data import predictions
-from engine.bench.peers import probmetrics_calibrators
-from engine.bench.runner import Case, Work, installed
 from engine.calibrators import CALIBRATORS
 from engine.core.types import FloatArray, IntArray
+from tests.bench.data import predictions
+from tests.bench.peers import probmetrics_calibrators
+from tests.bench.runner import Case, Work, installed
 
 HALF = 5000
 Peers = Callable[[FloatArray, FloatArray, IntArray], dict[str, Work]]

@@ -1,6 +1,6 @@
 """The operations whose growth is measured, and the child process that measures one of them.
 
-`python -m engine.bench.scale_work '{"operation": ..., "folder": ..., "runs": ..., "samples": ..., "classes": ...}'`
+`python -m tests.bench.scale_work '{"operation": ..., "folder": ..., "runs": ..., "samples": ..., "classes": ...}'`
 prints seconds, peak memory and what of it the imported libraries take, as JSON. Operations of one size share a folder:
 `write` leaves shards there, `publish` a cache, all others read them.
 """
@@ -8,6 +8,7 @@ prints seconds, peak memory and what of it the imported libraries take, as JSON.
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -18,9 +19,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engine.bench.memory import forget_peak, held_mb, peak_mb
-from engine.bench.runner import Work
-from engine.bench.scale_data import made_up_run
 from engine.core.contingency import Contingency, tabulate
 from engine.core.types import BoolArray, FloatArray
 from engine.features import columns_of, feature
@@ -28,11 +26,15 @@ from engine.gaps import permutation_test_of_counts, trend_test
 from engine.kernel import nw_regress, nw_surface, scott_bandwidth, solve_temperature
 from engine.store import Cache, open_cache, publish, verify_shard, write_shard
 from engine.sweep import diagnose
+from tests.bench.data import synthetic_run
+from tests.bench.runner import Work
 
 RUN_ID = "run-0000"
 FEATURE = "r_std"
 _MOST_REPEATS = 5
 _ENOUGH_SECONDS = 1.0
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,29 @@ class Size:
     def in_all(self) -> int:
         """Samples of all runs together."""
         return self.runs * self.samples
+
+
+def _field(name: str) -> float:
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) / 1024
+
+
+def held_mb() -> float:
+    """Resident memory now; where the system does not say, the most so far."""
+    return _field("VmRSS") if _STATUS.exists() else peak_mb()
+
+
+def peak_mb() -> float:
+    """Most resident memory so far; `ru_maxrss` would start from the parent's, which a child inherits on Linux."""
+    if _STATUS.exists():
+        return _field("VmHWM")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
+
+
+def forget_peak() -> None:
+    """Start the peak anew from what is held now; only Linux can, elsewhere the peak includes the preparation."""
+    if _CLEAR.exists():
+        _CLEAR.write_text("5")
 
 
 def _typical(work: Work) -> float:
@@ -71,10 +96,10 @@ def _cache(folder: Path) -> Path:
 def _write(folder: Path, size: Size) -> float:
     seconds = 0.0
     for number in range(size.runs):
-        record = made_up_run(number, size.samples, size.classes)
+        record = synthetic_run(number, size.samples, size.classes)
         if number == 0:
             forget_peak()
-        seconds += _once(lambda record=record: write_shard(record, folder / "shards"))  # type: ignore[misc]
+        seconds += _once(lambda record=record: write_shard(record, folder / "shards"))
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""`python -m cache_builder.bench`: what routing and capturing it cost beside the plain timm model, in one run.
+"""`python -m tests.bench.models`: what routing and capturing it cost beside the plain timm model, in one run.
 
 Plain, routed and captured passes alternate and the median of their ratios is reported, so that a noisy machine slows
 all alike. The last line shows that extraction's peak memory does not grow with the number of samples.
@@ -115,7 +115,7 @@ class Verdicts:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m cache_builder.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.models", description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     torch.set_num_threads(parser.parse_args().threads)
     verdicts = Verdicts()

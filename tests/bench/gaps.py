@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.bench.data import samples
-from engine.bench.runner import Case, Work
 from engine.controls import power_curve
 from engine.core.binning import equal_width_bins, tertiles
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps import bootstrap_gap, permutation_test
 from engine.gaps.settings import MIN_SUPPORT
+from tests.bench.data import samples
+from tests.bench.runner import Case, Work
 
 RESAMPLES = 5000
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from engine.bench.runner import installed
+from tests.bench.runner import installed
 
 
 def probmetrics_calibrators() -> ModuleType | None:
@@ -21,7 +21,7 @@ def probmetrics_calibrators() -> ModuleType | None:
         return None
     stand_in = None if installed("numba") else ModuleType("numba")
     if stand_in is not None:
-        stand_in.njit = _leave_alone  # type: ignore[attr-defined]
+        stand_in.njit = _leave_alone
         sys.modules["numba"] = stand_in
     try:
         from probmetrics import calibrators
@@ -46,7 +46,7 @@ def declare_torchvision_operators() -> object:
 
     if hasattr(torch.ops.torchvision, "nms"):
         return None
-    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+    library = torch.library.Library("torchvision", "DEF")
     for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     return library

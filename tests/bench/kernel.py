@@ -7,11 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.bench.data import predictions
-from engine.bench.runner import Case, Work, installed
-from engine.benchmark import BandwidthLab, run_benchmark
+from engine.benchmark import MatchedLab, run_benchmark
+from engine.benchmark.methods import ROUTING
 from engine.core.types import FloatArray, RunData
 from engine.kernel import cv_nll_bandwidth, nw_regress, nw_surface, scott_bandwidth, solve_temperature
+from tests.bench.data import predictions
+from tests.bench.runner import Case, Work, installed
 
 HALF = 5000
 
@@ -28,12 +29,10 @@ def synthetic_run(n_classes: int = 10, n: int = 2 * HALF) -> RunData:
 
 def _regression_data() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Calibration regressors and targets, query regressors, Scott's bandwidth."""
-    lab = BandwidthLab.prepare(synthetic_run())
-    evaluation = lab.halves.evaluation
-    if evaluation.feature is None:
-        raise AssertionError("the synthetic run has a profile")
+    lab = MatchedLab.prepare(synthetic_run())
+    evaluation, fitted = lab.halves.evaluation, lab.members[ROUTING]
     query = np.column_stack([evaluation.confidence, evaluation.feature])
-    return lab.fitted.regressors, lab.fitted.correct, query, lab.fitted.bandwidth
+    return fitted.regressors, fitted.correct, query, fitted.bandwidth
 
 
 def _regression() -> Work:
@@ -78,8 +77,8 @@ def _surface() -> tuple[Work, Mapping[str, Work]]:
 
 def _update(multiplier: float) -> Callable[[], tuple[Work, Mapping[str, Work]]]:
     def prepare() -> tuple[Work, Mapping[str, Work]]:
-        lab = BandwidthLab.prepare(synthetic_run())
-        return lambda: lab.evaluate(multiplier), {}
+        lab = MatchedLab.prepare(synthetic_run())
+        return lambda: lab.score(ROUTING, (multiplier, multiplier)), {}
 
     return prepare
 
@@ -108,9 +107,9 @@ def _solver(n_classes: int) -> Callable[[], tuple[Work, Mapping[str, Work]]]:
 
 
 def _cross_validation() -> tuple[Work, Mapping[str, Work]]:
-    lab = BandwidthLab.prepare(synthetic_run())
+    lab = MatchedLab.prepare(synthetic_run())
     calibration = lab.halves.calibration
-    regressors, logits, labels = lab.fitted.regressors, calibration.logits, calibration.known_labels
+    regressors, logits, labels = lab.members[ROUTING].regressors, calibration.logits, calibration.known_labels
     return lambda: cv_nll_bandwidth(regressors, logits, labels), {}
 
 

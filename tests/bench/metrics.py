@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from engine import metrics
-from engine.bench.data import predictions
-from engine.bench.peers import declare_torchvision_operators
-from engine.bench.runner import Case, Work, installed
+from tests.bench.data import predictions
+from tests.bench.peers import declare_torchvision_operators
+from tests.bench.runner import Case, Work, installed
 
 N = 10_000
 

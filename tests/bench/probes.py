@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.bench.data import samples
-from engine.bench.runner import Case, Work, installed
 from engine.core.types import BoolArray, FloatArray
 from engine.probes import audit
 from engine.probes.networks import Batch, Recipe, initial_weights, train
+from tests.bench.data import samples
+from tests.bench.runner import Case, Work, installed
 
 N_SAMPLES, N_LAYERS, N_INITS, N_SHUFFLES = 10_000, 16, 5, 20
 N_BESIDE_SCIKIT_LEARN = 7
@@ -42,7 +42,7 @@ def train_singly(inputs: FloatArray, target: FloatArray, recipe: Recipe, seed: i
     rows, y = torch.from_numpy(inputs), torch.from_numpy(target)
     for _ in range(recipe.epochs):
         optimiser.zero_grad()
-        torch.nn.functional.mse_loss(network(rows).squeeze(1), y).backward()  # type: ignore[no-untyped-call]
+        torch.nn.functional.mse_loss(network(rows).squeeze(1), y).backward()
         optimiser.step()
     return network
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.bench.scale_work import OPERATIONS, Size
 from engine.core.errors import CacheError
+from tests.bench.scale_work import OPERATIONS, Size
 
 CAP_SECONDS = 90.0
 """What an operation may take before it is stopped; building, on which the rest depends, may take longer."""
@@ -117,8 +117,8 @@ def _measure_size(grid: Grid, size: Size, cap: float) -> Iterator[Cell]:
 
 def _measure(grid: Grid, operation: str, size: Size, folder: Path, cap: float) -> Cell:
     asked = {"operation": operation, "folder": str(folder)}
-    asked |= {"runs": size.runs, "samples": size.samples, "classes": size.classes}  # type: ignore[dict-item]
-    command = [sys.executable, "-m", "engine.bench.scale_work", json.dumps(asked)]
+    asked |= {"runs": size.runs, "samples": size.samples, "classes": size.classes}
+    command = [sys.executable, "-m", "tests.bench.scale_work", json.dumps(asked)]
     try:
         child = subprocess.run(command, capture_output=True, text=True, timeout=cap)
     except subprocess.TimeoutExpired:
