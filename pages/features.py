@@ -12,7 +12,7 @@ from app.shell.long_work import long_work
 from app.shell.page import open_page
 from engine.core.labels import HEADLINES
 from engine.features.search import search_candidates
-from engine.verdict.search import search_sentence
+from engine.verdict.features import search_sentence
 
 # What the scalar of the viewer's own puts on the page.
 BUILT = (

@@ -19,12 +19,14 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import Progress, RunData
 from engine.features import FEATURES, CustomFeature, feature
 from engine.features.search import FeatureSearch, search_features
-from engine.gaps import PermutationResult, permutation_test, trend_test
+from engine.gaps import PermutationResult, permutation_test
 from engine.verdict import Verdict, judge
+from engine.verdict.features import judge_scores, score_row
 
 KERNELS = ("nw_conf", "nw_conf_entropy", "nw_conf_routing")
 SCORES = ("ece", "worst_tertile_ece", "nll")
-_NUMBERS = dict.fromkeys(("max_gap", "paper", "audited", *SCORES), np.float64)
+TESTED = ("max_gap", "paper_p", "audited_p")
+_NUMBERS = dict.fromkeys((*TESTED, *SCORES), np.float64)
 
 
 def search_job(view: View, n_shuffles: int) -> tuple[Hashable, Callable[[Progress], FeatureSearch]]:
@@ -42,11 +44,8 @@ def layer_names(view: View) -> list[str]:
 
 @keep(max_entries=128)
 def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationResult:
-    return _paper_test(_run, own, samples)
-
-
-def _paper_test(run: RunData, name: str | CustomFeature, samples: Selection) -> PermutationResult:
-    return permutation_test(run.confidence, run.correct, feature(run, name), **samples.protocol.test_settings.keywords)
+    given = _run.confidence, _run.correct, feature(_run, own)
+    return permutation_test(*given, **samples.protocol.test_settings.keywords)
 
 
 def gap(view: View, own: CustomFeature) -> PermutationResult:
@@ -106,16 +105,6 @@ def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progre
     return found.pivot_table(index="feature", columns="metric", values="value", dropna=False)[list(SCORES)]
 
 
-def _row(run: RunData, name: str, samples: Selection) -> dict[str, object]:
-    """Gap and both p-values; empty where the run lacks the feature."""
-    if not FEATURES[name].available(run):
-        return {"max_gap": None, "paper": None, "audited": None}
-    paper = _paper_test(run, name, samples)
-    audited = trend_test(run.confidence, run.correct, feature(run, name))
-    p_audited = audited.p_value if audited.matched else None
-    return {"max_gap": paper.observed, "paper": paper.p_value, "audited": p_audited}
-
-
 def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
     """The seven features for `long_work`: tests on these samples, scores of the kernel on the held-out half."""
     cache, run, samples = view.cache, view.run_with_logits, view.selection.of_any_feature
@@ -127,11 +116,13 @@ def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]
 
     def compute(progress: Progress) -> pd.DataFrame:
         scored = scores(lambda share, text: progress(0.7 * share, text))
-        rows = []
-        for position, (name, entry) in enumerate(FEATURES.items()):
-            progress(0.7 + 0.3 * position / len(FEATURES), f"testing {entry.label}")
-            rows.append({"label": entry.label, **_row(run, name, samples)})
-        return pd.DataFrame(rows).join(scored.reindex(list(FEATURES)).reset_index(drop=True)).astype(_NUMBERS)
+        tested = judge_scores(
+            run, [name for name, entry in FEATURES.items() if entry.available(run)],
+            settings=samples.protocol.test_settings, progress=lambda share, text: progress(0.7 + 0.3 * share, text),
+        )  # fmt: skip
+        table = pd.DataFrame({"label": {name: entry.label for name, entry in FEATURES.items()}})
+        table = table.join(tested.set_index("name")[list(TESTED)]).join(scored)
+        return table.reset_index(drop=True).astype(_NUMBERS)
 
     return ("named features", samples), compute
 
@@ -140,6 +131,9 @@ def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | Non
     """The scalar of one's own as a row below the seven features; None as long as a part of it is not there."""
     if judged is None or fitted is None:
         return None
-    tests = {"max_gap": judged.paper.observed, "paper": judged.paper.p_value, "audited": judged.audited.p_value}
-    row = {"label": f"yours: {own.label}", **tests, **fitted.scores.reindex([own.name]).iloc[0]}
+    row = {
+        "label": f"yours: {own.label}",
+        **score_row(judged.paper, judged.audited),
+        **fitted.scores.reindex([own.name]).iloc[0],
+    }
     return pd.DataFrame([row]).astype(_NUMBERS)

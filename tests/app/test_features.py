@@ -17,7 +17,7 @@ from engine.features import FEATURES, CustomFeature, feature
 from engine.features.search import search_features
 from engine.gaps import TestSettings, permutation_test, trend_test
 from engine.verdict import judge
-from engine.verdict.search import search_sentence
+from engine.verdict.features import search_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, traces, verdict
 
 ALL = (1, 2, 3, 4, 5, 6)
@@ -79,6 +79,16 @@ def test_the_candidates_are_those_of_the_tests_and_the_ablation(cache_of_kinds: 
         assert row["NLL"] == pytest.approx(ablation.loc[name, "nll"])
     entropy = trend_test(run.confidence, run.correct, feature(run, "pred_entropy"))
     assert shown_table.loc["predictive entropy", "p, audited"] == pytest.approx(entropy.p_value)
+
+
+def test_below_a_hundred_samples_no_scalar_has_an_audited_p(tmp_path: Path, monkeypatch, make_run):
+    """Too few samples to match confidence: the engine shows none, neither for the seven nor for one's own."""
+    path = published([make_run("small", n=90)], tmp_path)
+    app = open_app(path, monkeypatch, "features", layers6=["2", "5"], summary="range")
+    listed = table(app)
+    assert any(label.startswith("yours:") for label in listed.index)
+    assert listed["p, audited"].isna().all()
+    assert listed["p, paper's"].notna().any()
 
 
 def test_settings_and_slice_apply_and_the_sidebars_feature_does_not(cache_of_kinds: Path, monkeypatch):
@@ -159,7 +169,7 @@ def test_a_search_that_was_not_finished_gives_no_verdict(cache_of_kinds: Path, m
 @pytest.mark.parametrize("work", ["own", "fitted", "candidates"])
 def test_what_was_stopped_leaves_the_rest_of_the_lab_alone(work: str, cache_of_kinds: Path, monkeypatch):
     gate = threading.Event()
-    slow = {"own": "judge", "fitted": "run_benchmark", "candidates": "trend_test"}
+    slow = {"own": "judge", "fitted": "run_benchmark", "candidates": "judge_scores"}
     monkeypatch.setattr(f"app.compute.features.{slow[work]}", lambda *_, **__: gate.wait(20))
     monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 1.0)
     layer = {"own": "1", "fitted": "2", "candidates": "3"}[work]  # and as many bins that nobody else has asked for

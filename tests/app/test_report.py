@@ -25,7 +25,7 @@ from app.report.pdf import NoBrowser, find_browser
 from app.report.sections import whole_cache
 from app.report.study import study_run
 from engine.core.errors import UnknownName
-from engine.features import feature
+from engine.features import FEATURES, Feature, feature
 from engine.store import open_cache, publish
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
@@ -323,6 +323,15 @@ def test_the_report_of_a_run_can_be_stopped(cache_of_kinds: Path, monkeypatch):
         assert "Stopped." in [caption.value for caption in app.caption]
     finally:
         gate.set()
+
+
+def test_a_new_feature_that_needs_logits_is_reported(cache_of_kinds: Path, monkeypatch):
+    largest = Feature("largest_logit", "largest logit", "max_k z_k", "logits", lambda run: run.logits.max(axis=1))
+    monkeypatch.setitem(FEATURES, "largest_logit", largest)
+    with open_cache(cache_of_kinds) as cache:
+        found = study_run(BlindCache(cache), "full-s0", Settings("largest_logit"), lambda _share, _text: None)
+    assert found.missing == ""
+    assert "largest logit" in found.tested.verdict.sentence
 
 
 def test_the_sentence_and_the_figure_of_a_run_are_of_the_same_worlds(cache_of_kinds: Path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from engine import sweep
-from engine.core import pvalues
+from engine.core import labels, pvalues
 from engine.core.errors import first_line
 from engine.core.types import COLUMNS
 from engine.metrics.mechanism import training_entropy
@@ -359,7 +359,7 @@ COVERED = (
     sweep.stability,
     sweep.sorted_pvalues,
     sweep.look_first,
-    sweep.is_ensemble,
+    labels.is_ensemble,
     verdict_sweep.judge_cache,
     verdict_sweep.judge_stability,
     verdict_sweep.reason,

@@ -11,7 +11,7 @@ from engine.core.types import RunData
 from engine.features import CustomFeature, feature
 from engine.features.search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
 from engine.gaps import TestSettings, audited_bins, permutation_test, trend_test
-from engine.verdict.search import search_sentence
+from engine.verdict.features import search_sentence
 
 
 def made_up(seed: int, n: int = 1200, n_layers: int = 6, effect: float = 0.0, layer: int = 1) -> RunData:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from engine.__main__ import main
-from engine.features import FEATURES, CustomFeature, Feature
+from engine.features import FEATURES, CustomFeature, Feature, feature
 from engine.gaps import bootstrap_gap, permutation_test, trend_test
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, multiplicity
@@ -38,6 +38,20 @@ def record(
         correct=correct,
         entropies=entropies if profile else None,
     )
+
+
+def test_a_new_feature_that_needs_logits_is_not_called_missing(tmp_path: Path, make_run, monkeypatch):
+    """Both the diagnosis and the report used to read logits for `pred_entropy` alone, by its name."""
+    largest = Feature("largest_logit", "largest logit", "max_k z_k", "logits", lambda run: run.logits.max(axis=1))
+    monkeypatch.setitem(FEATURES, "largest_logit", largest)
+    write_shard(make_run("toy", n=300), tmp_path)
+    publish(tmp_path, tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        row = diagnose(cache, feature_name="largest_logit", n_resamples=50).iloc[0]
+        rho = feature(cache.load("toy"), "largest_logit")
+        expected = trend_test(cache.load("toy").confidence, cache.load("toy").correct, rho)
+    assert row["note"] == ""
+    assert row["audited_p"] == expected.p_value
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from engine import features
 from engine.features import CustomFeature
 from engine.features import search as feature_search
 from engine.metrics import mechanism
-from engine.verdict import features as verdict_scores
+from engine.verdict import features as verdict_features
 from engine.verdict import metrics as verdict_browse
-from engine.verdict import search as verdict_features
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FEW,
@@ -69,11 +68,11 @@ FEATURES = [
     ),
     Entry(
         "judge_scores",
-        with_settings(verdict_scores.judge_scores),
+        with_settings(verdict_features.judge_scores),
         {"run": RUN},
         {"quantiles": QUANTILES, **SUPPORT},
         also=("feature",),
-        covers=(verdict_scores.judge_scores,),
+        covers=(verdict_features.judge_scores, verdict_features.score_row),
         missing=dict.fromkeys(("paper_p", "audited_p", "paper_p_holm", "audited_p_holm", "max_gap"), UNTESTABLE),
     ),
 ]
