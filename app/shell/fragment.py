@@ -10,7 +10,10 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.serving.log import begin_request, referring_to_log
+from app.workarounds.finishing import tell_every_end
 from engine.core.errors import CacheError
+
+tell_every_end()
 
 Arguments = ParamSpec("Arguments")
 _FAILED = "routecal-unreadable"
