@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from app.compute import gap as results
+from app.compute import null as compute
+from app.compute.gap import verdict as judged
 from app.plots import null as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
@@ -17,7 +18,7 @@ page = open_page("null")
 view = page.view
 page.require_feature()
 
-verdict = results.verdict(view)
+verdict = judged(view)
 page.verdict(verdict.sentence)
 
 
@@ -34,8 +35,8 @@ def draw_null() -> None:
             help="The exact method needs none.",
         )  # fmt: skip
     with main:
-        work = results.permutation_work(view, statistic, method, permutations)
-        test = long_work("permutation", *work, label="Permute again")
+        work = compute.permutation(view, statistic, method, permutations)
+        test = long_work("permutation", work, label="Permute again")
         if test is None:
             page.shown.pop("figure-null", None)  # that of the choice before
             return
@@ -53,10 +54,10 @@ with left:
         alt="Gap of each bin against its null range",
     )
 with right:
-    curve = long_work("p-bins", *results.p_by_bins_work(view), label="Match more and less finely")
+    curve = long_work("p-bins", compute.p_by_bins(view), label="Match more and less finely")
     if curve is not None:
         page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
-match = results.match_quality(view)
+match = compute.match_quality(view)
 page.text(
     "Within-bin rank correlation of the feature with confidence: "
     f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the audited test. "
@@ -64,7 +65,7 @@ page.text(
 )
 
 page.heading("Do the three nulls agree?")
-agreement = long_work("nulls", *results.nulls_work(view, METHODS), label="Compare the three nulls")
+agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls")
 if agreement is not None:
     page.table(
         agreement,

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from app.compute import sweep as results_sweep
-from app.compute.overview import RUN_COLUMNS, RUN_FORMATS, table_of_runs
+from app.compute import overview as compute
+from app.compute.sweep import summary as summarised
 from app.plots import overview as plots
 from app.shell.page import open_page
 from app.shell.report_button import offer_cache_report
@@ -23,7 +23,7 @@ CAPTIONS = {
 
 page = open_page("overview", whole_cache=True)
 view = page.view
-summary = results_sweep.summary(view)
+summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
 page.verdict(verdict.sentence, controls=verdict.n_tested > 0)
 if counted.empty:
@@ -70,7 +70,7 @@ else:
             page.caption(why)
 
     page.heading("All runs")
-    page.table(table_of_runs(summary), "runs", names=RUN_COLUMNS, formats=RUN_FORMATS)
+    page.table(compute.table_of_runs(summary), "runs", names=compute.RUN_COLUMNS, formats=compute.RUN_FORMATS)
 
 st.subheader("A report to send")
 offer_cache_report(view)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.compute import browse as results
+from app.compute import reliability as compute
 from app.parts import reliability as parts
 from app.plots import reliability as plots
 from app.shell import columns
@@ -13,21 +13,21 @@ BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mas
 
 page = open_page("reliability")
 view = page.view
-page.verdict(reliability_sentence(results.diagram(view).summary), controls=False)
+page.verdict(reliability_sentence(compute.diagram(view).summary), controls=False)
 if view.selection.slice.outcome != "all":
     page.text("This slice was chosen by outcome, so its accuracy is fixed and its calibration errors mean nothing.")
 
 matching = st.radio(
     "Bins", list(BINNINGS), format_func=BINNINGS.get, horizontal=True, key="binning", bind="query-params"
 )
-main = results.diagram(view, matching)
-other = None if view.selection.compare_id is None else results.of_run(view, view.selection.compare_id)
+main = compute.diagram(view, matching)
+other = None if view.selection.compare_id is None else view.of_run(view.selection.compare_id)
 sides = [(view, "main")] if other is None else [(view, "main"), (other, "compare")]
 for column, (side, key) in zip(st.columns(len(sides)), sides, strict=True):
     with column:
         if len(sides) > 1:
             page.caption(side.label)
-        shown = results.diagram(side, matching)
+        shown = compute.diagram(side, matching)
         if shown is None:
             page.text("No sample of this run is in the slice.")
             continue

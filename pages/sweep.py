@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from app.compute import sweep as results_sweep
+from app.compute import sweep as compute
 from app.plots import sweep as plots
 from app.shell import columns
 from app.shell.page import open_page
@@ -30,7 +30,7 @@ def part_to_draw(counted: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFra
 
 
 page = open_page("sweep", whole_cache=True)
-summary = results_sweep.summary(page.view)
+summary = compute.summary(page.view)
 counted, cells = summary.counted, summary.stable.cells
 page.verdict(summary.stable.sentence, controls=summary.verdict.n_tested > 0)
 

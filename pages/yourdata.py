@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from app.compute import gap as results
+from app.compute import yourdata as compute
+from app.compute.gap import verdict
 from app.compute.own_data import OWN, is_own, own
 from app.parts.coverage import coverage
 from app.parts.sql import show_sql
@@ -23,7 +24,7 @@ if not mine:
 elif view.rho is None:
     page.verdict(f"This cannot be asked of your data: {view.missing}.", controls=False)
 else:
-    page.verdict(results.verdict(view).sentence)
+    page.verdict(verdict(view).sentence)
 
 page.heading("Your file")
 page.caption(
@@ -41,7 +42,7 @@ offer_removal()
 if mine:
     page.heading("Every score by both tests")
     page.table(
-        results.scores(view),
+        compute.scores(view),
         "scores",
         names={
             "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",

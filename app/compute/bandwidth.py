@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import pandas as pd
 
 from app.compute.cache import load_run
-from app.compute.jobs import awaited
+from app.compute.jobs import Work, awaited
 from app.compute.keep import keep
 from app.state.view import View
 from engine.benchmark import METRICS, BandwidthCurves, MatchedLab, Slices, Smoother
@@ -39,9 +38,11 @@ class Prepared:
     missing: str = ""
 
 
-@keep(max_entries=3)  # each holds the logits of a run
-def _prepared(fingerprint: str, run_id: str, feature: str, _view: View) -> Prepared:  # noqa: ARG001  (part of the key)
-    run = load_run(_view.cache, run_id, with_logits=True)
+@keep(max_entries=3, by=lambda view: (view.selection.run_id, view.selection.feature))  # each holds the logits of a run
+def prepared(view: View) -> Prepared:
+    """The whole run, cut in halves; the slice does not apply."""
+    feature = view.selection.feature
+    run = load_run(view.cache, view.selection.run_id, with_logits=True)
     try:
         lab = MatchedLab.prepare(run, feature)
     except (MissingData, InvalidInput) as error:
@@ -54,12 +55,6 @@ def _prepared(fingerprint: str, run_id: str, feature: str, _view: View) -> Prepa
         return Prepared(None, Smoother.prepare(run, feature), missing)
     except (MissingData, InvalidInput):
         return Prepared(None, None, missing)
-
-
-def prepared(view: View) -> Prepared:
-    """The whole run, cut in halves; the slice does not apply."""
-    selection = view.selection
-    return _prepared(selection.fingerprint, selection.run_id, selection.feature, view)
 
 
 def waiting(prepared: Prepared) -> str:
@@ -84,8 +79,8 @@ def cell_runs(view: View) -> list[str]:
     return [own["run_id"], *others.sort_values("seed").index]
 
 
-def curves_work(view: View, run_id: str) -> tuple[Hashable, Callable[[Progress], list[BandwidthCurves]]]:
-    """Key and computation of the curves of one of `cell_runs`, for `long_work`; none if nothing can be fitted on it.
+def curves(view: View, run_id: str) -> Work[list[BandwidthCurves]]:
+    """The curves of one of `cell_runs`; none if nothing can be fitted on it.
 
     Another seed is prepared by its own job: when that is done, drawing the page again costs nothing.
     """
@@ -100,11 +95,11 @@ def curves_work(view: View, run_id: str) -> tuple[Hashable, Callable[[Progress],
             return []
         return [lab.curves(progress)]
 
-    return ("bandwidth-curves", view.selection.fingerprint, run_id, feature), compute
+    return Work(("bandwidth-curves", run_id, feature), view.fingerprint, compute)
 
 
-def slices_work(view: View, path: str) -> tuple[Hashable, Callable[[Progress], list[Slices]]]:
-    """Key and computation of the slices at every stop of a path, for `long_work`."""
+def slices(view: View, path: str) -> Work[list[Slices]]:
+    """The slices at every stop of a path."""
     smoother = prepared(view).smoother
     assert smoother is not None
 
@@ -116,20 +111,15 @@ def slices_work(view: View, path: str) -> tuple[Hashable, Callable[[Progress], l
         return found
 
     selection = view.selection
-    return ("bandwidth-slices", selection.fingerprint, selection.run_id, selection.feature, path), compute
+    return Work(("bandwidth-slices", selection.run_id, selection.feature, path), view.fingerprint, compute)
 
 
-@keep(max_entries=64)
-def _surface(fingerprint: str, run_id: str, feature: str, multiplier: Pair, _view: View) -> Surface:  # noqa: ARG001
-    smoother = prepared(_view).smoother
-    assert smoother is not None
-    return smoother.surface(multiplier)
-
-
+@keep(max_entries=64, by=lambda view, multiplier: (view.selection.run_id, view.selection.feature, multiplier))
 def surface(view: View, multiplier: Pair) -> Surface:
     """g(c, rho) at a pair of multiples, exact."""
-    selection = view.selection
-    return _surface(selection.fingerprint, selection.run_id, selection.feature, multiplier, view)
+    smoother = prepared(view).smoother
+    assert smoother is not None
+    return smoother.surface(multiplier)
 
 
 def scores(view: View, multiplier: Pair, curves: BandwidthCurves | None) -> pd.DataFrame:
@@ -147,8 +137,8 @@ def scores(view: View, multiplier: Pair, curves: BandwidthCurves | None) -> pd.D
             rows.append({"method": method, **lab.score(method, multiplier)})
         return pd.DataFrame(rows)
 
-    key = ("bandwidth-scores", selection.fingerprint, selection.run_id, selection.feature, multiplier)
-    return awaited(key, compute)
+    key = ("bandwidth-scores", selection.run_id, selection.feature, multiplier)
+    return awaited(Work(key, view.fingerprint, compute))
 
 
 def modes(curves: BandwidthCurves) -> pd.DataFrame:

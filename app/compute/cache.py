@@ -94,33 +94,25 @@ def current_cache(path: Path) -> Current:
 
 
 @keep(max_entries=4)
-def _runs(fingerprint: str, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001  (part of the key)
-    return _cache.runs().set_index("run_id", drop=False)
-
-
 def runs(cache: Cache) -> pd.DataFrame:
     """One row per run, indexed by run id. Shared between viewers: do not change it."""
-    return _runs(cache.fingerprint, cache)
+    return cache.runs().set_index("run_id", drop=False)
 
 
-@keep(max_entries=4)
-def _names(fingerprint: str, _runs: pd.DataFrame) -> dict[str, RunName]:  # noqa: ARG001  (part of the key)
-    return run_names(telling_first(_runs))
-
-
-def names_of(cache: Cache, table: pd.DataFrame) -> dict[str, RunName]:
+@keep(max_entries=4, by=lambda _cache, _table: "names")
+def names_of(cache: Cache, table: pd.DataFrame) -> dict[str, RunName]:  # noqa: ARG001  (its results are kept by it)
     """How the runs of a cache are called, those to look at first coming first; `table` is what `runs` says."""
-    return _names(cache.fingerprint, table)
+    return run_names(telling_first(table))
 
 
-@keep(max_entries=24, show_spinner="Reading the run")
-def _load(fingerprint: str, run_id: str, _cache: Cache) -> RunData:  # noqa: ARG001  (part of the key)
-    return _cache.load(run_id, WITHOUT_LOGITS)
+@keep(max_entries=24, spinner="Reading the run")
+def _load(cache: Cache, run_id: str) -> RunData:
+    return cache.load(run_id, WITHOUT_LOGITS)
 
 
-@keep(max_entries=3, show_spinner="Reading the logits")
-def _logits(fingerprint: str, run_id: str, _cache: Cache) -> FloatArray | None:  # noqa: ARG001  (part of the key)
-    return _cache.load(run_id, {"logits"}).logits
+@keep(max_entries=3, spinner="Reading the logits")
+def _logits(cache: Cache, run_id: str) -> FloatArray | None:
+    return cache.load(run_id, {"logits"}).logits
 
 
 def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData:
@@ -128,25 +120,17 @@ def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData
 
     A run with logits is a new object every time, so that the probabilities made of them go with it.
     """
-    run = _load(cache.fingerprint, run_id, cache)
-    return run.replace(logits=_logits(cache.fingerprint, run_id, cache)) if with_logits else run
+    run = _load(cache, run_id)
+    return run.replace(logits=_logits(cache, run_id)) if with_logits else run
 
 
 @keep(max_entries=64)
-def _feature(fingerprint: str, run_id: str, name: str, _cache: Cache) -> FloatArray:  # noqa: ARG001  (part of the key)
-    return feature(load_run(_cache, run_id, with_logits="logits" in columns_of(name)), name)
-
-
 def feature_of(cache: Cache, run_id: str, name: str) -> FloatArray:
     """(n,) a feature of all samples of a run; raises what the engine raises for one that the run lacks."""
-    return _feature(cache.fingerprint, run_id, name, cache)
+    return feature(load_run(cache, run_id, with_logits="logits" in columns_of(name)), name)
 
 
 @keep(max_entries=64)
-def _table(fingerprint: str, run_id: str, name: str, _cache: Cache) -> pd.DataFrame:  # noqa: ARG001
-    return {"layers": _cache.layers, "epochs": _cache.epochs}[name](run_id)
-
-
 def run_table(cache: Cache, run_id: str, name: str) -> pd.DataFrame:
     """`layers` or `epochs` of a run."""
-    return _table(cache.fingerprint, run_id, name, cache)
+    return {"layers": cache.layers, "epochs": cache.epochs}[name](run_id)

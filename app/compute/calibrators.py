@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from app.compute.cache import load_run
-from app.compute.figures import Diagram, diagram_of
+from app.compute.jobs import Work
 from app.compute.keep import keep
+from app.report.study import Diagram, diagram_of
 from app.state.view import View
 from engine.benchmark import (
     BenchmarkResult,
@@ -30,28 +31,16 @@ from engine.verdict.benchmark import BenchmarkVerdict, judge_run, judge_seeds
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, eq=False)
-class Work(Generic[Result]):
-    """A long computation as `long_work` takes it."""
-
-    key: tuple[object, ...]
-    compute: Callable[[Progress], Result]
-
-
 @keep(max_entries=1024)
-def _obstacle(fingerprint: str, run_id: str, _view: View) -> str:  # noqa: ARG001  (part of the key)
-    run = load_run(_view.cache, run_id)
-    logits = np.empty((run.n_samples, 0)) if _view.runs.loc[run_id, "has_logits"] else None  # nobody looks into them
+def obstacle(view: View, run_id: str) -> str:
+    """Why calibrators cannot be fitted on a run, or empty."""
+    run = load_run(view.cache, run_id)
+    logits = np.empty((run.n_samples, 0)) if view.runs.loc[run_id, "has_logits"] else None  # nobody looks into them
     try:
         check_run(replace(run, logits=logits))
     except (MissingData, InvalidInput) as error:
         return str(error)
     return ""
-
-
-def obstacle(view: View, run_id: str) -> str:
-    """Why calibrators cannot be fitted on a run, or empty."""
-    return _obstacle(view.selection.fingerprint, run_id, view)
 
 
 def seeds_of_cell(view: View) -> list[str]:
@@ -78,7 +67,7 @@ def benchmark(view: View, run_id: str) -> Work[BenchmarkResult]:
         run = cache.load(run_id)
         return run_benchmark(run, progress=lambda share, text: progress(share, f"{name}: {text}"))
 
-    return Work(("benchmark", view.selection.fingerprint, run_id), compute)
+    return Work(("benchmark", run_id), view.fingerprint, compute)
 
 
 def _each_run(
@@ -98,7 +87,7 @@ def _each_run(
             found.append(study(cache.load(run_id), report))
         return found
 
-    return Work((what, view.selection.fingerprint, tuple(run_ids)), compute)
+    return Work((what, tuple(run_ids)), view.fingerprint, compute)
 
 
 def sizes(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:
@@ -111,20 +100,11 @@ def splits(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:
     return _each_run(view, "splits", run_ids, lambda run, report: split_variance(run, progress=report))
 
 
-@keep(max_entries=64)
-def _judged(
-    fingerprint: str,  # noqa: ARG001  (part of the key)
-    run_ids: tuple[str, ...],  # noqa: ARG001
-    pooled: bool,
-    _results: list[BenchmarkResult],
-) -> tuple[Scoreboard, BenchmarkVerdict]:
-    board = scoreboard(_results)
-    return board, judge_seeds(board.runs) if pooled else judge_run(_results[0])
-
-
-def judged(view: View, results: list[BenchmarkResult], *, pooled: bool) -> tuple[Scoreboard, BenchmarkVerdict]:
+@keep(max_entries=64, by=lambda _view, results, pooled: (tuple(result.run_id for result in results), pooled))
+def judged(_view: View, results: list[BenchmarkResult], *, pooled: bool) -> tuple[Scoreboard, BenchmarkVerdict]:
     """Scores to compare and the verdict on them."""
-    return _judged(view.selection.fingerprint, tuple(result.run_id for result in results), pooled, results)
+    board = scoreboard(results)
+    return board, judge_seeds(board.runs) if pooled else judge_run(results[0])
 
 
 def diagram(result: BenchmarkResult, method: str) -> Diagram:

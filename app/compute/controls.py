@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from app.compute.gap import samples
+from app.compute.jobs import Work
 from app.state.view import View
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, planted_outcome, power_curve
 from engine.controls.table import trust_table
@@ -33,9 +33,9 @@ class Controls:
     trust: pd.DataFrame
 
 
-def controls_work(view: View, n_worlds: int) -> tuple[Hashable, Callable[[Progress], Controls]]:
-    """All controls of this run for `long_work`, in as many worlds as the verdict has: the two then agree exactly."""
-    given, settings = samples(view), view.selection.protocol.test_settings
+def controls(view: View, n_worlds: int) -> Work[Controls]:
+    """All controls of this run, in as many simulations as the verdict has: the two then agree exactly."""
+    given, settings = view.samples, view.selection.protocol.test_settings
     in_force = view.selection.protocol.min_support
 
     def compute(progress: Progress) -> Controls:
@@ -55,7 +55,7 @@ def controls_work(view: View, n_worlds: int) -> tuple[Hashable, Callable[[Progre
             )  # fmt: skip
         return Controls(power, by_support, alarms, trust_table(*given, alarms, power, settings=settings))
 
-    return ("controls", view.selection.alone, n_worlds), compute
+    return Work(("controls", view.selection.alone, n_worlds), view.fingerprint, compute)
 
 
 def _only(power: PowerCurve, test: str) -> PowerCurve:
@@ -66,7 +66,7 @@ def _only(power: PowerCurve, test: str) -> PowerCurve:
 
 def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, StratifiedResult]:
     """Both tests in one world with a gap of this size; quick enough to sit behind a slider."""
-    confidence, correct, rho = samples(view)
+    confidence, correct, rho = view.samples
     protocol = view.selection.protocol
     drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)
     paper = permutation_test(confidence, drawn, rho, **protocol.test_settings.keywords)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from app.compute.cache import run_table
-from app.compute.jobs import within_a_job
+from app.compute.jobs import Work, within_a_job
 from app.compute.keep import keep
-from app.state.selection import Selection
 from app.state.simulations import N_WORLDS
 from app.state.view import View
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
@@ -29,12 +28,14 @@ TESTED = ("max_gap", "paper_p", "audited_p")
 _NUMBERS = dict.fromkeys((*TESTED, *SCORES), np.float64)
 
 
-def search_job(view: View, n_shuffles: int) -> tuple[Hashable, Callable[[Progress], FeatureSearch]]:
-    """The search over these samples for `long_work`: its key and how to compute it."""
+def search(view: View, n_shuffles: int) -> Work[FeatureSearch]:
+    """The search over these samples."""
     run, settings = view.run, view.selection.protocol.test_settings
-    return ("feature search", view.selection.of_any_feature, n_shuffles), lambda progress: search_features(
-        run, n_shuffles=n_shuffles, progress=progress, settings=settings
-    )
+
+    def compute(progress: Progress) -> FeatureSearch:
+        return search_features(run, n_shuffles=n_shuffles, progress=progress, settings=settings)
+
+    return Work(("search", view.selection.of_any_feature, n_shuffles), view.fingerprint, compute)
 
 
 def layer_names(view: View) -> list[str]:
@@ -42,19 +43,15 @@ def layer_names(view: View) -> list[str]:
     return run_table(view.cache, view.selection.run_id, "layers").sort_values("layer")["name"].tolist()
 
 
-@keep(max_entries=128)
-def _gap(samples: Selection, own: CustomFeature, _run: RunData) -> PermutationResult:
-    given = _run.confidence, _run.correct, feature(_run, own)
-    return permutation_test(*given, **samples.protocol.test_settings.keywords)
-
-
+@keep(max_entries=128, by=lambda view, own: (view.selection.of_any_feature, own))
 def gap(view: View, own: CustomFeature) -> PermutationResult:
     """The paper's test of a scalar of one's own."""
-    return _gap(view.selection.of_any_feature, own, view.run)
+    given = view.run.confidence, view.run.correct, feature(view.run, own)
+    return permutation_test(*given, **view.selection.protocol.test_settings.keywords)
 
 
-def verdict_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Progress], Verdict]]:
-    """Both tests of a scalar of one's own, with their controls, for `long_work`."""
+def verdict(view: View, own: CustomFeature) -> Work[Verdict]:
+    """Both tests of a scalar of one's own, with their controls."""
     run, samples = view.run, view.selection.of_any_feature
 
     def compute(progress: Progress) -> Verdict:
@@ -63,7 +60,7 @@ def verdict_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Pr
             *given, feature=own.label, n_replicates=N_WORLDS, progress=progress, settings=samples.protocol.test_settings
         )
 
-    return ("verdict on a scalar", samples, own), compute
+    return Work(("verdict on a scalar", samples, own), view.fingerprint, compute)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,7 @@ class Calibrated:
     missing: str
 
 
-def calibrated_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[[Progress], Calibrated]]:
+def calibrated(view: View, own: CustomFeature) -> Work[Calibrated]:
     """The kernel on (confidence, scalar) minus its two controls; all samples of the run, half of them held out."""
     cache, run_id = view.cache, view.selection.run_id
 
@@ -93,7 +90,7 @@ def calibrated_work(view: View, own: CustomFeature) -> tuple[Hashable, Callable[
             return Calibrated(None, scores, str(error))
         return Calibrated(contrast_in_run(result, SCORES), scores, "")
 
-    return ("calibrated with a scalar", view.selection.fingerprint, run_id, own), compute
+    return Work(("calibrated with a scalar", run_id, own), view.fingerprint, compute)
 
 
 def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progress) -> pd.DataFrame:
@@ -105,14 +102,16 @@ def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progre
     return found.pivot_table(index="feature", columns="metric", values="value", dropna=False)[list(SCORES)]
 
 
-def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
-    """The seven features for `long_work`: tests on these samples, scores of the kernel on the held-out half."""
+def candidates(view: View) -> Work[pd.DataFrame]:
+    """The seven features: tests on these samples, scores of the kernel on the held-out half."""
     cache, run, samples = view.cache, view.run_with_logits, view.selection.of_any_feature
     # The scores know no slice and no settings of a test: they outlive a change of those.
-    scores = within_a_job(
-        ("scores of the features", samples.fingerprint, samples.run_id),
+    fits = Work(
+        ("scores of the features", samples.run_id),
+        view.fingerprint,
         lambda progress: _scores(cache.load(samples.run_id), tuple(FEATURES), progress),
     )
+    scores = within_a_job(fits)
 
     def compute(progress: Progress) -> pd.DataFrame:
         scored = scores(lambda share, text: progress(0.7 * share, text))
@@ -124,7 +123,7 @@ def named_work(view: View) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]
         table = table.join(tested.set_index("name")[list(TESTED)]).join(scored)
         return table.reset_index(drop=True).astype(_NUMBERS)
 
-    return ("named features", samples), compute
+    return Work(("candidates", samples), view.fingerprint, compute)
 
 
 def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | None) -> pd.DataFrame | None:

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 from uuid import uuid4
 
 import streamlit as st
 from streamlit import runtime
 
-from app.compute.memo import Memo
+from app.compute.keep import Key, Memo
 from app.shell.wording import plain
 from engine.core.types import Progress
 
@@ -28,6 +29,26 @@ PATIENCE = 60.0
 """Seconds that a job goes on when nobody watches it: a viewer who reloads the page finds it still at work."""
 _GLANCE = 0.25
 """Seconds between two looks at a job that is waited for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work(Generic[Result]):
+    """A long computation.
+
+    key : its name, then all else that the result depends on besides the cache, such as ("probes", samples, width).
+    fingerprint : of the cache that it reads.
+    compute : takes a progress callback. It runs on another thread, so it calls the engine and nothing of Streamlit:
+        load the data before, and close over it.
+    """
+
+    key: tuple[Hashable, ...]
+    fingerprint: str
+    compute: Callable[[Progress], Result]
+
+    @property
+    def id(self) -> Key:
+        """What its result is remembered by."""
+        return Key(self.fingerprint, self.key)
 
 
 class GivenUp(Exception):
@@ -88,47 +109,47 @@ def _server_stops() -> bool:
 
 
 class Jobs:
-    """Jobs by key: a second viewer who asks for the same thing joins the first."""
+    """Jobs by what they compute: a second viewer who asks for the same thing joins the first."""
 
     def __init__(self, capacity: int = 128, workers: int = WORKERS) -> None:
         self._memo = Memo(capacity)
-        self._running: dict[Hashable, Job[object]] = {}
+        self._running: dict[Key, Job[object]] = {}
         self._guard = threading.Lock()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
 
-    def find(self, key: Hashable) -> object | None:
-        """The remembered result of a job that is done, or None."""
-        return self._memo.find(key)
+    def find(self, work: Work[Result]) -> Result | None:
+        """The remembered result of work that is done, or None."""
+        return cast(Result | None, self._memo.find(work.id))
 
-    def get(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+    def get(self, work: Work[Result], progress: Progress) -> Result:
         """The result of a job, for another job that needs it: remembered, or computed where this is called."""
-        return self._memo.get(key, compute)
+        return self._memo.get(work.id, lambda: work.compute(progress))
 
-    def watch(self, key: Hashable, compute: Callable[[Progress], Result], viewer: str) -> Job[Result]:
-        """The job under way for this key, or a new one. Look again within `PATIENCE` seconds to keep it going.
+    def watch(self, work: Work[Result], viewer: str) -> Job[Result]:
+        """The job under way for this work, or a new one. Look again within `PATIENCE` seconds to keep it going.
 
         A job that failed is handed out once more, with its failure, and then forgotten.
         """
         with self._guard:
-            job = self._running.get(key)
+            job = self._running.get(work.id)
             if job is None:
-                job = Job(cast(Callable[[Progress], object], compute))
+                job = Job(cast(Callable[[Progress], object], work.compute))
                 job.look(viewer)  # before it starts, or it would be given up at once
-                self._running[key] = job
-                job.future = self._pool.submit(self._run, key, job)
+                self._running[work.id] = job
+                job.future = self._pool.submit(self._run, work.id, job)
             elif job.future.done():
-                del self._running[key]
+                del self._running[work.id]
             job.look(viewer)
             return cast(Job[Result], job)
 
-    def stop(self, key: Hashable, viewer: str) -> None:
+    def stop(self, key: Key, viewer: str) -> None:
         """Give the job up if no other viewer watches it."""
         with self._guard:
             job = self._running.get(key)
         if job is not None:
             job.stop(viewer)
 
-    def drop(self, key: Hashable, job: Job[Result]) -> None:
+    def drop(self, key: Key, job: Job[Result]) -> None:
         """Forget this job, whose failure a viewer has seen; another one begun under its key since then goes on."""
         with self._guard:
             if self._running.get(key) is job:
@@ -138,11 +159,11 @@ class Jobs:
         """Drop the results of a cache's jobs, and give up those that wait or are at work."""
         with self._guard:
             for key, job in self._running.items():
-                if fingerprint in repr(key):
+                if key.fingerprint == fingerprint:
                     job.give_up()
         self._memo.forget(fingerprint)
 
-    def _run(self, key: Hashable, job: Job[object]) -> object:
+    def _run(self, key: Key, job: Job[object]) -> object:
         try:
             result = self._memo.get(key, job.work)
         except GivenUp:
@@ -179,29 +200,29 @@ def forget_jobs(fingerprint: str) -> None:
         each.forget(fingerprint)
 
 
-def within_a_job(key: Hashable, compute: Callable[[Progress], Result]) -> Callable[[Progress], Result]:
+def within_a_job(work: Work[Result]) -> Callable[[Progress], Result]:
     """What several jobs need: computed inside the first, found by the others and by `awaited` with `whole_cache`.
 
     To be asked for before a job begins.
     """
     shared = _cache_jobs()
-    return lambda progress: shared.get(key, lambda: compute(progress))
+    return lambda progress: shared.get(work, progress)
 
 
-def awaited(key: Hashable, compute: Callable[[Progress], Result], *, whole_cache: bool = False) -> Result:
+def awaited(work: Work[Result], *, whole_cache: bool = False) -> Result:
     """A result that the rest of the page depends on: waited for with a bar, computed once for all viewers.
 
     A viewer who clicks elsewhere meanwhile is free at the next glance; the job goes on and is found again.
-    compute : runs on another thread, so it calls the engine and nothing of Streamlit.
     whole_cache : it goes through every run, which may take long: only one such job runs at a time.
     """
-    bar = st.empty()  # with or without work to wait for: a control that moves is no longer in the address
+    # With or without work to wait for: a control that moves is no longer in the address.
+    bar = st.container(key=f"progress-{work.key[0]}").empty()
     pool = _cache_jobs() if whole_cache else _page_jobs()
-    found = pool.find(key)
+    found = pool.find(work)
     if found is not None:
-        return cast(Result, found)
+        return found
     while True:
-        job = pool.watch(key, compute, viewer())
+        job = pool.watch(work, viewer())
         wait([job.future], timeout=_GLANCE)
         if not job.future.done():
             bar.progress(job.fraction, plain(job.text))
@@ -209,5 +230,5 @@ def awaited(key: Hashable, compute: Callable[[Progress], Result], *, whole_cache
             break
     bar.empty()
     if job.future.exception() is not None:
-        pool.drop(key, job)
+        pool.drop(work.id, job)
     return job.future.result()

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.compute.jobs import forget_jobs
-from app.compute.memo import forget
+from app.compute.keep import forget
 from engine.core.errors import CacheError
 from engine.importing.readers import Table
 from engine.sandbox.importing import read_isolated

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from app.compute.cache import run_table
-from app.compute.memo import remember
+from app.compute.jobs import Work
+from app.compute.keep import keep
 from app.state.view import View
 from engine.core.labels import is_ensemble, label_rows, run_names
 from engine.core.types import WITHOUT_LOGITS, Progress
@@ -38,19 +38,17 @@ def inputs(view: View) -> Descriptor:
     return descriptor(view.run, names)
 
 
-def audit_key(view: View, given: Descriptor, settings: Settings) -> Hashable:
-    """What the audit depends on: of the sidebar only the samples."""
-    chosen = view.selection.of_any_feature
-    samples = (chosen.fingerprint, chosen.run_id, chosen.slice, chosen.protocol.population, chosen.feature)
-    return ("probes", samples, given.numbers, settings)
+def audited(view: View, given: Descriptor, settings: Settings) -> Work[ProbeResult]:
+    """The audit of the chosen samples; of the sidebar nothing else counts."""
+    run, chosen = view.run, view.selection.of_any_feature
 
+    def compute(progress: Progress) -> ProbeResult:
+        return audit(
+            run.confidence, given.values, run.correct, names=given.names, progress=progress, **asdict(settings)
+        )
 
-def audited(view: View, given: Descriptor, settings: Settings, progress: Progress) -> ProbeResult:
-    """The audit of the chosen samples."""
-    run = view.run
-    return audit(
-        run.confidence, given.values, run.correct, names=given.names, progress=progress, **asdict(settings)
-    )  # fmt: skip
+    samples = (chosen.run_id, chosen.slice, chosen.protocol.population, chosen.feature)
+    return Work(("probes", samples, given.numbers, settings), view.fingerprint, compute)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,23 +65,28 @@ def pooled_runs(view: View) -> list[str]:
     return runs.index[(runs["n_layers"] > 0) & ~is_ensemble(runs["suite"])].tolist()
 
 
-def finished_runs(view: View, settings: Settings) -> dict[str, RunSummary]:
+@keep(max_entries=16)
+def finished_runs(view: View, settings: Settings) -> dict[str, RunSummary]:  # noqa: ARG001  (kept by both)
     """Runs audited so far with these settings, for all viewers: a sweep that was stopped goes on from here."""
-    return remember(("probe-summaries", view.selection.fingerprint, settings), dict)
+    return {}
 
 
-def pooled(view: View, settings: Settings, done: dict[str, RunSummary], progress: Progress) -> PooledAudit:
-    """Every run of `pooled_runs`, all samples and layers; `done` grows as runs are finished."""
-    run_ids, names = pooled_runs(view), run_names(view.runs)
-    for position, run_id in enumerate(run_ids):
-        if run_id in done:
-            continue
-        label = names[run_id].full
+def pooled(view: View, settings: Settings) -> Work[PooledAudit]:
+    """The audit of every run of `pooled_runs`, all samples and layers."""
+    run_ids, names, done = pooled_runs(view), run_names(view.runs), finished_runs(view, settings)
 
-        def within_run(fraction: float, _text: str, position: int = position, label: str = label) -> None:
-            progress((position + fraction) / len(run_ids), f"run {position + 1} of {len(run_ids)}: {label}")
+    def compute(progress: Progress) -> PooledAudit:
+        for position, run_id in enumerate(run_ids):
+            if run_id in done:
+                continue
+            label = names[run_id].full
 
-        run = view.cache.load(run_id, WITHOUT_LOGITS)
-        done[run_id] = audit_run(run, progress=within_run, **asdict(settings))
-    sweep = pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
-    return PooledAudit(sweep, label_rows(sweep.contrasts, view.runs))
+            def within_run(fraction: float, _text: str, position: int = position, label: str = label) -> None:
+                progress((position + fraction) / len(run_ids), f"run {position + 1} of {len(run_ids)}: {label}")
+
+            run = view.cache.load(run_id, WITHOUT_LOGITS)
+            done[run_id] = audit_run(run, progress=within_run, **asdict(settings))
+        sweep = pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
+        return PooledAudit(sweep, label_rows(sweep.contrasts, view.runs))
+
+    return Work(("probe-sweep", settings), view.fingerprint, compute)

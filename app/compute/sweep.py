@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-
 import pandas as pd
 
-from app.compute.jobs import awaited
+from app.compute.jobs import Work, awaited
 from app.compute.keep import keep
 from app.compute.overview import CacheSummary, summarise
 from app.state.view import View
@@ -15,8 +13,8 @@ from engine.gaps.settings import TestSettings
 from engine.sweep import diagnose
 
 
-def diagnosis(view: View, feature: str, min_support: int) -> tuple[Hashable, Callable[[Progress], pd.DataFrame]]:
-    """The protocol over every run of the cache, one row per run, all samples: its key and how to compute it."""
+def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
+    """The protocol over every run of the cache, one row per run, all samples."""
     cache, n_runs = view.cache, len(view.runs)
 
     def compute(progress: Progress) -> pd.DataFrame:
@@ -25,21 +23,19 @@ def diagnosis(view: View, feature: str, min_support: int) -> tuple[Hashable, Cal
 
         return diagnose(cache, feature_name=feature, settings=TestSettings(min_support=min_support), progress=report)
 
-    return ("diagnosed", view.selection.fingerprint, feature, min_support), compute
+    return Work(("diagnosed", feature, min_support), view.fingerprint, compute)
 
 
 def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
     """The protocol over every run of the cache; waited for with a bar."""
-    return awaited(*diagnosis(view, feature, min_support), whole_cache=True)
+    return awaited(diagnosis(view, feature, min_support), whole_cache=True)
 
 
-@keep(max_entries=16)
-def _summary(fingerprint: str, feature: str, min_support: int, _rows: pd.DataFrame, _view: View) -> CacheSummary:  # noqa: ARG001
-    return summarise(_rows, _view.runs, _view.feature_label)
+@keep(max_entries=16, by=lambda view, _rows: (view.selection.feature, view.selection.protocol.min_support))
+def _summary(view: View, rows: pd.DataFrame) -> CacheSummary:
+    return summarise(rows, view.runs, view.feature_label)
 
 
 def summary(view: View) -> CacheSummary:
     """Everything that the Overview and Sweep pages show, for the chosen feature and minimum support."""
-    feature, min_support = view.selection.feature, view.selection.protocol.min_support
-    rows = diagnosed(view, feature, min_support)
-    return _summary(view.selection.fingerprint, feature, min_support, rows, view)
+    return _summary(view, diagnosed(view, view.selection.feature, view.selection.protocol.min_support))

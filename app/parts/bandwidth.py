@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app.compute import bandwidth as results
+from app.compute import bandwidth as compute
 from app.plots import bandwidth as plots
-from app.plots import bandwidth_live
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
@@ -30,17 +29,17 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
 def all_curves(page: Page) -> tuple[list[BandwidthCurves], bool]:
     """The curves of this run and of the other seeds of its cell as far as they are computed, and whether all are."""
     found: list[BandwidthCurves] = []
-    for run_id in results.cell_runs(page.view):
+    for run_id in compute.cell_runs(page.view):
         seed = page.view.names[run_id].run
-        work = results.curves_work(page.view, run_id)
-        curves = long_work(f"curves-{run_id}", *work, label=f"Try the bandwidths on {seed}")
+        work = compute.curves(page.view, run_id)
+        curves = long_work(f"curves-{run_id}", work, label=f"Try the bandwidths on {seed}")
         if curves is None:
             return found, False
         found += [each for each in curves if not found or each.has_routing]
     return found, True
 
 
-def live(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None) -> None:
+def live(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None) -> None:
     """The figure that moves while its slider is dragged."""
     page.heading("Drag the bandwidth")
     options = PATHS if prepared.smoother.feature is not None else PATHS[:1]
@@ -48,11 +47,11 @@ def live(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None)
         "The slider moves", options, format_func=AXES.get, horizontal=True, key="axes", bind="query-params",
         help="The other axis stays at Scott's bandwidth.",
     )  # fmt: skip
-    slices = long_work("slices", *results.slices_work(page.view, path), label="Draw the regressions")
+    slices = long_work("slices", compute.slices(page.view, path), label="Draw the regressions")
     if slices is None:
         return
     kept = [prepared.smoother.shrinkage(pair_on(path, multiplier)) for multiplier in LAB_MULTIPLIERS]
-    figure = bandwidth_live.live(bandwidth_live.Path(path, slices, kept, curves), page.theme)
+    figure = plots.live(plots.Path(path, slices, kept, curves), page.theme)
     page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
     page.caption(
         "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines break where "
@@ -66,7 +65,7 @@ def live(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None)
 
 
 @fragment
-def one_setting(page: Page, prepared: results.Prepared, curves: BandwidthCurves | None) -> None:
+def one_setting(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None) -> None:
     """Exact numbers at any pair of bandwidths; the sliders redraw this part only."""
     smoother = prepared.smoother
     left, right = st.columns([1, 3])
@@ -82,11 +81,11 @@ def one_setting(page: Page, prepared: results.Prepared, curves: BandwidthCurves 
         )
     with right:
         cells = smoother.cells()
-        figure = plots.surface(results.surface(page.view, pair), cells, page.view.feature_label, page.theme)
+        figure = plots.surface(compute.surface(page.view, pair), cells, page.view.feature_label, page.theme)
         page.figure(figure, "surface", alt="Accuracy smoothed over confidence and the feature")
         st.caption(f"{smoother.correct.size:,} calibration samples, gathered in {len(cells)} dots by place.")
     if prepared.lab is not None:
-        page.table(named(results.scores(page.view, pair, curves)), "setting", names=SCORES, formats=FORMATS)
+        page.table(named(compute.scores(page.view, pair, curves)), "setting", names=SCORES, formats=FORMATS)
 
 
 def _multiple(label: str, key: str) -> float:

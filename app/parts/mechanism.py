@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app.compute import browse as results
+from app.compute import mechanism as compute
+from app.compute.reliability import diagram
 from app.plots import mechanism as plots
 from app.shell.page import Page
 from app.state.selection import feature_label
@@ -20,10 +21,10 @@ def depth(page: Page, views: list[tuple[View, str]]) -> None:
         with column:
             if len(views) > 1:
                 page.caption(view.label)
-            if results.diagram(view) is None:
+            if diagram(view) is None:
                 page.text("No sample of this run is in the slice.")
                 continue
-            profile = results.depth(view)
+            profile = compute.depth(view)
             if profile is None:
                 page.text(
                     "This run has neither a routing profile nor other columns by layer, so there is no depth to show."
@@ -40,7 +41,7 @@ def samples(page: Page, name: str) -> None:
     """One feature over samples: by outcome, and against the error."""
     page.heading("Across samples")
     label = feature_label(name)
-    found = results.relation(page.view, name)
+    found = compute.relation(page.view, name)
     left, right = st.columns(2)
     with left:
         page.figure(plots.outcomes(found.outcomes, label, page.theme), "outcomes", alt="Feature by outcome")
@@ -52,7 +53,7 @@ def samples(page: Page, name: str) -> None:
         "all samples count. The dashed line is the error that the group's confidences would give if they were true."
     )
     page.table(
-        results.correlations(page.view),
+        compute.correlations(page.view),
         "features",
         names={
             "feature": "Feature", "spearman": "Rank correlation", "interval": "95 % interval", "p": "p",
@@ -65,11 +66,11 @@ def samples(page: Page, name: str) -> None:
 def training(page: Page) -> None:
     """Entropy through training."""
     page.heading("Across training")
-    found, names = results.training(page.view)
+    found, names = compute.training(page.view)
     if found is None:
         page.text("No entropy was recorded during the training of this run.")
         return
-    if results.single_model(page.view) != page.view.selection.run_id:
+    if compute.single_model(page.view) != page.view.selection.run_id:
         page.caption("Training of the single model whose last sampled epochs make this ensemble.")
     page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all sources.")
     page.figure(plots.training_map(found, names, page.theme), "training", alt="Mean entropy by layer and epoch")
@@ -78,19 +79,19 @@ def training(page: Page) -> None:
 def ensemble(page: Page) -> None:
     """The last epoch beside the ensemble of the last sampled ones."""
     page.heading("Ensemble against last epoch")
-    pair = results.ensemble_pair(page.view)
+    pair = compute.ensemble_pair(page.view)
     if pair is None:
         page.text("This cache does not hold both the last epoch and an ensemble of the last epochs of this model.")
         return
-    profiles = [results.depth(view) for view in pair if view.row["n_layers"]]
+    profiles = [compute.depth(view) for view in pair if view.row["n_layers"]]
     if len(profiles) == 2:
         page.figure(plots.ensemble(*profiles, page.theme), "ensemble", alt="Mean entropy of last epoch and ensemble")
     rows = []
     size = ensemble_size(pair[1].row["suite"])
     for model, view in zip(("last epoch", f"ensemble of {size} epochs"), pair, strict=True):
-        summary = results.diagram(view).summary
+        summary = diagram(view).summary
         name = view.selection.feature
-        rank = results.relation(view, name).spearman if name in results.known_features(view) else None
+        rank = compute.relation(view, name).spearman if name in compute.known_features(view) else None
         rows.append({
             "run": model, "accuracy": summary.accuracy, "confidence": summary.mean_confidence, "ece": summary.ece,
             "spearman": None if rank is None else rank.value,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from app.compute import browse as results
-from app.parts.multiples import small_multiples
+from app.compute import reliability as compute
 from app.plots import reliability as plots
+from app.report.study import Diagram
 from app.shell import columns
 from app.shell.page import Page
 from engine.calibrators import CALIBRATORS
@@ -14,6 +16,18 @@ from engine.calibrators import CALIBRATORS
 SCOPES = {"cells": "every other cell, one run each", "cell": "this cell, other seeds and ensembles"}
 DEFAULT_METHODS = ["none", "ts", "isotonic"]
 MOST_RUNS = 12
+PER_ROW = 3
+
+
+def small_multiples(page: Page, panels: Sequence[tuple[str, Diagram]], key: str) -> None:
+    """Named diagrams, three to a row; columns of a narrow window stack by themselves."""
+    for start in range(0, len(panels), PER_ROW):
+        row = panels[start : start + PER_ROW]
+        for offset, (column, (name, shown)) in enumerate(zip(st.columns(PER_ROW), row, strict=False)):
+            title = f"{name}: ECE {shown.summary.ece:.3f}"
+            with column:
+                figure = plots.diagram(shown.table, page.theme, title=title, height=300, small=True)
+                page.figure(figure, f"{key}-{start + offset}", alt=f"Reliability diagram. {title}")
 
 
 def calibrators(page: Page) -> None:
@@ -23,7 +37,7 @@ def calibrators(page: Page) -> None:
         "Calibrators", list(CALIBRATORS), DEFAULT_METHODS, format_func=lambda name: CALIBRATORS[name].label,
         key="methods", bind="query-params",
     )  # fmt: skip
-    shown, problems = results.calibrated_by(page.view, methods)
+    shown, problems = compute.calibrated_by(page.view, methods)
     if shown:
         page.caption(
             f"Population: benchmark. Fitted on {shown[0].n_calibration:,} samples of the run, shown on the other "
@@ -41,8 +55,8 @@ def run_grid(page: Page) -> None:
     """The same diagram of other runs."""
     page.heading("Other runs under the same settings")
     scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="grid", bind="query-params")
-    ids = results.grid_runs(page.view, scope)
-    panels = results.named_diagrams(page.view, ids[:MOST_RUNS])
+    ids = compute.grid_runs(page.view, scope)
+    panels = compute.named_diagrams(page.view, ids[:MOST_RUNS])
     if not panels:
         page.text("This cache holds no such run with samples in this slice.")
     if len(ids) > MOST_RUNS:
@@ -53,7 +67,7 @@ def run_grid(page: Page) -> None:
 def tertiles(page: Page) -> None:
     """The tertile x confidence map."""
     page.heading("By confidence and tertile of the feature")
-    found = results.tertile_map(page.view)
+    found = compute.tertile_map(page.view)
     if found is None:
         page.text(f"The map cannot be drawn: {page.view.missing}.")
         return
@@ -72,7 +86,7 @@ def tertiles(page: Page) -> None:
 def classes(page: Page) -> None:
     """Calibration by predicted class, and one class on its own."""
     page.heading("By class")
-    table = results.classes(page.view)
+    table = compute.classes(page.view)
     if table is None:
         page.text("This run does not say which class was predicted, so there is no view by class.")
         return
@@ -83,7 +97,7 @@ def classes(page: Page) -> None:
     with left:
         page.figure(plots.class_gaps(table, page.theme), "classes", alt="Accuracy minus confidence by predicted class")
     with right:
-        shown = results.class_diagram(page.view, int(label))
+        shown = compute.class_diagram(page.view, int(label))
         whole = bool(page.view.row["has_logits"])
         figure = plots.class_diagram(shown.table, shown.summary.ece, label, page.theme, whole=whole)
         page.figure(figure, "class", alt=f"Reliability diagram of class {label}")

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.panels import list_axis
 from app.plots.theme import (
     METHOD_COLOURS,
     METHOD_SYMBOLS,
@@ -16,6 +15,7 @@ from app.plots.theme import (
     Theme,
     empty_figure,
     figure,
+    list_axis,
     reference,
     translucent,
 )

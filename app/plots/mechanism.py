@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.panels import list_axis
-from app.plots.theme import Theme, figure
+from app.plots.theme import Theme, figure, list_axis
 from engine.core.labels import format_p
 from engine.core.types import FloatArray
 from engine.metrics.mechanism import DepthProfile, OutcomeComparison, RankCorrelation, TrainingEntropy

@@ -1,25 +1,51 @@
-"""All that the report says about one run, computed by the engine."""
+"""What the report and the pages draw of one run, put together from the engine's parts. No Streamlit in here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from app.compute.figures import Diagram, depth_of, diagram_of
 from app.report.blind import BlindCache
 from app.state.selection import feature_label
 from app.state.simulations import N_WORLDS
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.controls.table import trust_table
-from engine.core.binning import N_BINS
+from engine.core.binning import N_BINS, Matching
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import WITHOUT_LOGITS, Progress
+from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData
 from engine.features import columns_of, feature
 from engine.gaps import TESTS
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
-from engine.metrics.mechanism import DepthProfile
+from engine.metrics import reliability_table
+from engine.metrics.mechanism import DepthProfile, depth_profile
+from engine.metrics.reliability import CalibrationSummary, calibration_summary
 from engine.verdict import Verdict, judge
+
+
+@dataclass(frozen=True, eq=False)
+class Diagram:
+    """A reliability diagram before it is drawn: one row per bin, and the summary."""
+
+    table: pd.DataFrame
+    summary: CalibrationSummary
+
+
+def diagram_of(confidence: FloatArray, correct: BoolArray, n_bins: int, matching: Matching) -> Diagram:
+    """Equal-width or equal-mass bins of these samples."""
+    # Equal-mass bins need a sample each; a thin slice may hold fewer than the bins asked for.
+    kept = n_bins if matching == "equal_width" else min(n_bins, confidence.size)
+    table = reliability_table(confidence, correct, n_bins=kept, matching=matching)
+    return Diagram(table, calibration_summary(confidence, correct, n_bins=n_bins))
+
+
+def depth_of(run: RunData, layers: pd.DataFrame) -> DepthProfile:
+    """The routing profile by layer; of a run without one, its extra columns, of which there must be one."""
+    if run.n_layers == 0:
+        return depth_profile(np.column_stack(list(run.extra.values())), run.correct, names=list(run.extra))
+    sources = [None if pd.isna(number) else int(number) for number in layers["n_sources"]]
+    return depth_profile(run.entropies, run.correct, names=layers["name"].tolist(), n_sources=sources)
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,18 @@ is, and the page is drawn again when it is done: controls stay alive, and Stop i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import wait
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import streamlit as st
 
-from app.compute.jobs import GivenUp, Job, jobs, viewer
+from app.compute.jobs import GivenUp, Job, Work, jobs, viewer
 from app.serving.log import LOG, referring_to_log
 from app.shell.fragment import fragment
 from app.shell.wording import plain
 from engine.core.errors import CacheError
-from engine.core.types import Progress
 
 Result = TypeVar("Result")
 FIRST_LOOK = 0.4
@@ -28,37 +27,27 @@ _GLANCE = 0.3
 
 
 def long_work(
-    name: str,
-    key: Hashable,
-    compute: Callable[[Progress], Result],
-    *,
-    label: str,
-    hint: str | None = None,
-    start: bool = True,
+    name: str, work: Work[Result], *, label: str, hint: str | None = None, start: bool = True
 ) -> Result | None:
-    """The result of `compute`, or None as long as there is none; this then draws the bar, or the button that starts it.
+    """The result of the work, or None as long as there is none; this then draws the bar, or the button that starts it.
 
-    name : of this place on the page, for its buttons.
-    key : everything that the result depends on, such as ("probes", view.selection, width).
-    compute : takes a progress callback. It runs on another thread, so it calls the engine and nothing of Streamlit:
-        load the data before, and close over it.
+    name : of this place on the page, for its keys.
     label : what the button says, such as "Compare ten splits"; hint : what it says to a pointer.
     start : begin by itself; otherwise the viewer presses the button.
     """
     # With or without a bar, so that what follows stays where it is: a control that moves is no longer in the address.
-    place = st.container()
-    found = jobs().find(key)
+    place = st.container(key=f"progress-{name}")
+    found = jobs().find(work)
     if found is not None:
-        return cast(Result, found)
+        return found
     with place:
-        return _wait_or_offer(name, key, compute, label=label, hint=hint, start=start)
+        return _wait_or_offer(name, work, label=label, hint=hint, start=start)
 
 
-def _wait_or_offer(
-    name: str, key: Hashable, compute: Callable[[Progress], Result], *, label: str, hint: str | None, start: bool
-) -> Result | None:
+def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | None, start: bool) -> Result | None:
     """The job's result if it comes in a moment; else its bar, its failure, or the button that starts it."""
     asked, stopped, failed = f"{name}-asked", f"{name}-stopped", f"{name}-failed"
+    key = work.id
 
     def begin() -> None:
         st.session_state[asked], st.session_state[stopped] = key, None
@@ -71,10 +60,10 @@ def _wait_or_offer(
     failure = failure if of == key else None
     wanted = st.session_state.get(stopped) != key and (start or st.session_state.get(asked) == key)
     if wanted and failure is None:
-        job = jobs().watch(key, compute, viewer())
+        job = jobs().watch(work, viewer())
         wait([job.future], timeout=max(0.0, FIRST_LOOK - job.age))  # not again for whoever comes back to it
         if not _is_done(job):
-            _show_progress(name, key, compute, stop)
+            _show_progress(name, work, stop)
             return None
         failure = job.future.exception()
         if failure is None:
@@ -85,7 +74,7 @@ def _wait_or_offer(
         st.session_state[asked], st.session_state[stopped] = None, key  # begun again by the viewer, never by itself
     elif st.session_state.get(stopped) == key:
         st.caption("Stopped.")
-    st.button(plain(label), key=f"{name}-start", on_click=begin, help=hint)
+    st.button(plain(label), key=f"start-{name}", on_click=begin, help=hint)
     return None
 
 
@@ -106,13 +95,13 @@ def _is_done(job: Job[Result]) -> bool:
 
 
 @partial(fragment, run_every=_GLANCE)
-def _show_progress(name: str, key: Hashable, compute: Callable[[Progress], Result], stop: Callable[[], None]) -> None:
-    if jobs().find(key) is not None or st.session_state.get(f"{name}-stopped") == key:
+def _show_progress(name: str, work: Work[Result], stop: Callable[[], None]) -> None:
+    if jobs().find(work) is not None or st.session_state.get(f"{name}-stopped") == work.id:
         st.rerun()
-    job = jobs().watch(key, compute, viewer())
+    job = jobs().watch(work, viewer())
     if _is_done(job) and job.future.exception() is not None:  # the page shows it once, instead of here again and again
-        st.session_state[f"{name}-failed"] = key, job.future.exception()
+        st.session_state[f"{name}-failed"] = work.id, job.future.exception()
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(job.fraction, plain(job.text))
-        st.button("Stop", key=f"{name}-stop", on_click=stop)
+        st.button("Stop", key=f"stop-{name}", on_click=stop)

@@ -27,11 +27,9 @@ from app.shell.opening import end_opening
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
 from app.shell.wording import plain
-from app.state.benchmark_view import BenchmarkView
-from app.state.cache_view import CacheView
 from app.state.links import run_anchor
 from app.state.selection import Selection
-from app.state.view import View
+from app.state.view import BenchmarkView, CacheView, View
 from engine.core.errors import CacheError
 from engine.store import Cache
 

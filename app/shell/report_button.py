@@ -18,7 +18,7 @@ _SAYS = (
 def offer_cache_report(view: View) -> None:
     """Make a report of the whole cache, with progress; then hand it over."""
     st.caption(f"{_SAYS} One run of each cell is shown in detail, which takes a few seconds each.")
-    made = long_work("report", *reports.report_work(view), label="Make a report to send", start=False)
+    made = long_work("report", reports.report(view), label="Make a report to send", start=False)
     if made is not None:
         _hand_over("report", made, "routecal-report.html")
 
@@ -28,7 +28,7 @@ def offer_run_report(view: View) -> None:
     run_id = view.selection.run_id
     made = long_work(
         "report-run",
-        *reports.report_work(view, run_id),
+        reports.report(view, run_id),
         label="Report on this run",
         hint=f"{_SAYS} All samples of the run, whatever slice is chosen, among all runs of the cache.",
         start=False,

@@ -1,16 +1,20 @@
-"""What a page works on: the chosen run, cut down to its population and slice, with its feature."""
+"""What a page works on: the chosen run with its slice, its halves for fitting and judging, or the whole cache."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import pandas as pd
 
 from app.compute.cache import feature_of, load_run, names_of
 from app.state.selection import POPULATIONS, Selection, Slice, feature_label
+from engine.benchmark.halves import TERTILE_FEATURE
+from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.labels import RunName
+from engine.core.labels import RunName, counted, is_ensemble
+from engine.core.splitting import SPLIT_SEED
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
 
@@ -22,6 +26,15 @@ class View:
     cache: Cache
     runs: pd.DataFrame
     selection: Selection
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the cache: what its results are kept by."""
+        return self.cache.fingerprint
+
+    def of_run(self, run_id: str) -> View:
+        """The same view of another run."""
+        return View(self.cache, self.runs, replace(self.selection, run_id=run_id, compare_id=None))
 
     @property
     def row(self) -> pd.Series:
@@ -87,6 +100,13 @@ class View:
         return whole if whole is None or self._kept is None else whole[self._kept]
 
     @property
+    def samples(self) -> tuple[FloatArray, BoolArray, FloatArray]:
+        """Confidence, correctness and feature of a run that has the feature."""
+        if self.rho is None:
+            raise ValueError("the page must check view.missing first")
+        return self.run.confidence, self.run.correct, self.rho
+
+    @property
     def missing(self) -> str:
         return self._whole[1]
 
@@ -111,4 +131,62 @@ class View:
         if not self.slice_in_force.everything:
             parts.append(f"slice: {self.slice_in_force.describe()}")
         parts += [f"feature: {self.feature_label}", self.selection.protocol.describe()]
+        return " · ".join([*parts, f"cache {self.cache.fingerprint}"])
+
+
+@dataclass(frozen=True, eq=False)
+class BenchmarkView(View):
+    """One run under the protocol's benchmark, whatever slice or settings the sidebar shows."""
+
+    ignored: ClassVar[str] = "slice, population, feature, bins and cuts"
+
+    @property
+    def features_used(self) -> str:
+        """What AR-CondCal is fitted with, and whose tertiles are scored."""
+        return f"AR-CondCal and worst tertile: {feature_label(TERTILE_FEATURE)}"
+
+    def caption(self) -> str:
+        """The population, what is fixed, and which choices of the sidebar have no say here."""
+        n_samples = int(self.row["n_samples"])
+        half = n_samples // 2
+        parts = [
+            self.label,
+            f"population: benchmark split of all {n_samples:,} samples (seed {SPLIT_SEED}), "
+            f"{half:,} to fit on and the other {n_samples - half:,} to judge on",
+            f"ECE over {N_BINS} equal-width bins",
+            self.features_used,
+            f"the sidebar's {self.ignored} do not apply to this page",
+        ]
+        return " · ".join([*parts, f"cache {self.cache.fingerprint}"])
+
+
+@dataclass(frozen=True, eq=False)
+class KernelView(BenchmarkView):
+    """The same with AR-CondCal on the feature that the sidebar shows."""
+
+    ignored: ClassVar[str] = "slice, population, bins and cuts"
+
+    @property
+    def features_used(self) -> str:
+        return f"feature: {self.feature_label}, worst tertile: {feature_label(TERTILE_FEATURE)}"
+
+
+@dataclass(frozen=True, eq=False)
+class CacheView(View):
+    """The whole cache under the chosen feature and minimum support."""
+
+    def caption(self) -> str:
+        """What is counted, and which choices of the sidebar have no say here."""
+        ensembles = is_ensemble(self.runs["suite"])
+        single = self.runs[~ensembles]
+        n_cells = single.groupby(list(CELL), dropna=False).ngroups
+        parts = [
+            f"whole cache: {counted(len(single), 'run')} in {counted(n_cells, 'cell')}, all samples of each run",
+            f"feature: {self.feature_label}",
+            f"{N_BINS} bins, at least {self.selection.protocol.min_support} samples a side, tertile cuts",
+            "the sidebar's run, slice, population, bins and cuts do not apply to this page",
+        ]
+        if ensembles.any():
+            left_out = counted(int(ensembles.sum()), "ensemble")
+            parts.append(f"{left_out} of last epochs left out of the counts, so that no training run counts twice")
         return " · ".join([*parts, f"cache {self.cache.fingerprint}"])
