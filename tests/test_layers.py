@@ -64,7 +64,7 @@ def test_plots_know_neither_streamlit_nor_statistics():
 def test_results_are_kept_by_keep():
     """`st.cache_resource` would keep what is computed from a viewer's own data after the viewer has left."""
     for path in sources("app/compute"):
-        if path.name not in {"jobs.py", "own_data.py", "keep.py", "memo.py"}:
+        if path.name not in {"jobs.py", "own_data.py", "keep.py"}:
             of_a_run = re.findall(r"@st\.cache_\w+\(.*\)\ndef (\w+)\((?!\))", path.read_text())
             assert not of_a_run, f"{path.name}: use app.compute.keep.keep"
 

@@ -14,8 +14,10 @@ _BAR, _OPENED = "routecal-opening", "routecal-opened"
 
 def begin_opening(entry: PageEntry) -> None:
     """The title; on a viewer's first page also a bar, as the browser has nothing else to show yet."""
-    st.title(entry.question)
-    place = st.empty()  # with or without a bar: a control that moves is no longer in the address
+    with st.container(key="question"):
+        st.title(entry.question)
+    # With or without a bar: a control that moves is no longer in the address.
+    place = st.container(key="opening").empty()
     if _OPENED not in st.session_state:
         place.progress(0.0, "opening the page")
         st.session_state[_BAR] = place

@@ -1,4 +1,18 @@
-"""The head of every page and the way things are shown on it, so that all of it can be downloaded."""
+"""The head of every page and the way things are shown on it, so that all of it can be downloaded.
+
+What a page is made of has stable keys; an element or container with the key K has the CSS class `st-key-K`:
+
+    question                the title
+    opening                 the bar of a viewer's first page
+    verdict                 the sentence under the title
+    settings                the settings in force, under the verdict
+    figure-NAME             a figure, as `Page.figure` names it
+    table-NAME              a table, with its buttons csv-NAME and latex-NAME
+    progress-NAME           the place of long work, or of what a page waits for: its bar, or one of its two buttons
+    start-NAME, stop-NAME   the buttons of long work
+    how                     "How this is computed"
+    download-page           the page as a file
+"""
 
 from __future__ import annotations
 
@@ -64,10 +78,15 @@ class Page:
     def verdict(self, sentence: str, *, controls: bool = True) -> None:
         """The computed sentence under the title, then the settings in force."""
         self._show("verdict", sentence)
-        st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
-        self.caption(self.view.caption())
+        with st.container(key="verdict"):
+            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
+        self._settings()
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
+
+    def _settings(self) -> None:
+        with st.container(key="settings"):
+            self.caption(self.view.caption())
 
     def end(self, sentence: str) -> NoReturn:
         """Say in the verdict's place why there is nothing to show, and end the page here."""
@@ -137,12 +156,12 @@ class Page:
             height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
             column_config=columns,
             row_height=_WRAPPED if widths else None,
-            key=f"{key}-table",
+            key=f"table-{key}",
         )
         left, right, _ = st.columns([1, 1, 6])
         stem = f"routecal-{self.name}-{key}"
         left.download_button(
-            "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"{key}-csv", on_click="ignore"
+            "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
         )
         right.download_button(
             "LaTeX",
@@ -155,7 +174,7 @@ class Page:
             ),
             f"{stem}.tex",
             "text/x-tex",
-            key=f"{key}-latex",
+            key=f"latex-{key}",
             on_click="ignore",
         )
 
@@ -176,7 +195,7 @@ class Page:
 
     def how(self, explanation: str) -> None:
         """ "How this is computed", folded away; Markdown with formulas."""
-        with st.expander("How this is computed"):
+        with st.container(key="how"), st.expander("How this is computed"):
             st.markdown(explanation)
 
     def finish(self) -> None:
@@ -271,7 +290,7 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) 
     empty = kind is View and view.run.n_samples == 0
     end_opening()
     if empty:
-        page.caption(view.caption())
+        page._settings()
         st.info("No sample is in this slice. Widen it in the sidebar.")
         st.stop()
     return page

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.compute import bandwidth as results
-from app.plots.bandwidth_live import Path as Path_
-from app.plots.bandwidth_live import live
+from app.plots.bandwidth import Path as Path_
+from app.plots.bandwidth import live
 from app.plots.theme import Theme
 from engine.benchmark import BandwidthCurves, BandwidthLab, MatchedLab, run_benchmark
 from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS
@@ -178,9 +178,9 @@ def test_a_setting_off_the_curves_is_waited_for_with_a_bar(cache_of_kinds: Path,
     waited = []
     awaited = results.awaited
 
-    def recorded(key, compute):
-        waited.append(key)
-        return awaited(key, compute)
+    def recorded(work):
+        waited.append(work.key)
+        return awaited(work)
 
     monkeypatch.setattr(results, "awaited", recorded)
     app = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL, linked="false", hc="0.25×", hr="2×")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.parts.calibrator_tables import full_name
+from app.parts.calibrators import full_name
 from app.plots.calibrators import contrast_panel, metric_panel, rank_dots, short_name, size_curves
 from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme
 from engine import benchmark
@@ -96,7 +96,7 @@ def test_population_and_what_is_in_force_are_printed(cache_path: Path, monkeypat
 def test_a_run_too_small_to_be_fitted_on_less_says_so(tmp_path: Path, monkeypatch, make_run):
     app = open_app(published([make_run("few", n=498)], tmp_path), monkeypatch, "calibrators")
     assert "at least 250 samples to fit on; there are 249" in shown(app)
-    assert not [button for button in app.button if button.key == "sizes-start"]
+    assert not [button for button in app.button if button.key == "start-sizes"]
 
 
 def test_an_empty_slice_does_not_stop_a_page_that_ignores_it(cache_path: Path, monkeypatch):
@@ -166,8 +166,8 @@ def test_what_was_learnt(cache_path: Path, expected, monkeypatch):
 def test_long_parts_wait_for_their_button_and_are_the_engines(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0")
     before = len(figures(app))
-    app.button(key="sizes-start").click().run()
-    app.button(key="splits-start").click().run()
+    app.button(key="start-sizes").click().run()
+    app.button(key="start-splits").click().run()
     assert not app.exception
     assert len(figures(app)) == before + 2
     run = load(cache_path, "full-s0")
@@ -195,7 +195,7 @@ def test_a_run_without_a_profile_leaves_routing_out(cache_path: Path, monkeypatc
     scores = table(app, "ECE")
     assert "AR-CondCal" not in scores.index
     assert "Worst-tertile ECE" not in scores
-    app.button(key="sizes-start").click().run()
+    app.button(key="start-sizes").click().run()
     assert not app.exception
     assert "Worst-tertile ECE" not in app.selectbox(key="size-metric").options
 
@@ -216,10 +216,10 @@ def test_a_stopped_benchmark_leaves_a_page_with_a_way_on(tmp_path: Path, monkeyp
     monkeypatch.setattr("app.compute.calibrators.run_benchmark", _never_done)
     app = open_app(published([make_run("one", n=80)], tmp_path), monkeypatch, "calibrators")
     assert "not fitted yet" in verdict(app)
-    app.button(key="benchmark-one-stop").click().run()
+    app.button(key="stop-benchmark-one").click().run()
     assert not app.exception
     assert "Stopped." in shown(app)
-    assert app.button(key="benchmark-one-start").label == "Fit all calibrators"
+    assert app.button(key="start-benchmark-one").label == "Fit all calibrators"
 
 
 def _never_done(run, progress) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.compute import controls as results_controls
-from app.compute.controls import SUPPORTS, controls_work
+from app.compute.controls import SUPPORTS, controls
 from app.state.selection import Protocol, Selection, Slice
 from app.state.simulations import N_WORLDS
 from app.state.view import View
@@ -35,8 +35,8 @@ def compute(cache_path: Path, protocol: Protocol, n_worlds: int) -> tuple[result
     with open_cache(cache_path) as cache:
         chosen = Selection(cache.fingerprint, "full-s0", None, "r_agg", Slice(), protocol)
         view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
-        _, work = controls_work(view, n_worlds)
-    return work(lambda share, _text: shares.append(share)), shares
+        work = controls(view, n_worlds)
+    return work.compute(lambda share, _text: shares.append(share)), shares
 
 
 def test_the_sentence_and_the_figures_of_controls_are_of_the_same_worlds(cache_of_kinds: Path):
@@ -85,10 +85,10 @@ def test_the_power_at_the_support_in_force_is_not_simulated_twice(in_force: int,
 @pytest.mark.parametrize(
     ("page", "query", "blocked", "stop", "n_figures"),
     [
-        ("controls", {"worlds": "200", "bins": "11"}, "app.compute.controls.power_curve", "controls-stop", 1),
+        ("controls", {"worlds": "200", "bins": "11"}, "app.compute.controls.power_curve", "stop-controls", 1),
         ("null", {"method": "shuffled samples (the paper's way)", "bins": "11"},
-         "app.compute.gap.permutation_test", "permutation-stop", 1),
-        ("null", {"bins": "12"}, "app.compute.gap.trend_test", "p-bins-stop", 1),
+         "app.compute.null.permutation_test", "stop-permutation", 1),
+        ("null", {"bins": "12"}, "app.compute.null.trend_test", "stop-p-bins", 1),
     ],
 )  # fmt: skip
 def test_long_work_leaves_the_rest_of_the_page_alone(
@@ -112,7 +112,7 @@ def test_gap_and_null_show_what_the_verdict_holds(cache_of_kinds: Path, monkeypa
     """Neither computes the paper's test or the bootstrap a second time."""
     run = load(cache_of_kinds, "full-s0")
     judged = judge(*arrays(run), settings=TestSettings(13), feature="mean routing entropy")
-    monkeypatch.setattr("app.compute.gap.permutation_test", None)  # cannot be called
+    monkeypatch.setattr("app.compute.null.permutation_test", None)  # cannot be called
     app = open_app(cache_of_kinds, monkeypatch, "gap", **FULL, bins="13")
     table = app.dataframe[-1].value.iloc[0]
     assert table["Exact p"] == judged.paper.p_value
@@ -148,5 +148,5 @@ def test_every_registered_statistic_stands_on_the_page(cache_of_kinds: Path, mon
 
 def test_the_match_is_measured_once(cache_of_kinds: Path, monkeypatch):
     before = shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14"))
-    monkeypatch.setattr("app.compute.gap.match_diagnostic", None)  # cannot be called
+    monkeypatch.setattr("app.compute.null.match_diagnostic", None)  # cannot be called
     assert shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14")) == before

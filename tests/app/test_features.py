@@ -162,7 +162,7 @@ def test_a_search_that_was_not_finished_gives_no_verdict(cache_of_kinds: Path, m
     monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.0)
     app = open_app(cache_of_kinds, monkeypatch, "features", variant="Full-AR", shuffles="1000", run="seed 1")
     assert "The search over 24 scalars has not finished" in verdict(app)
-    assert app.button(key="search-stop").label == "Stop"
+    assert app.button(key="stop-search").label == "Stop"
     assert len(figures(app)) == 1, "the rest of the page does not wait"
 
 
@@ -178,7 +178,7 @@ def test_what_was_stopped_leaves_the_rest_of_the_lab_alone(work: str, cache_of_k
             cache_of_kinds, monkeypatch, "features", variant="Full-AR", shuffles="100", bins=f"2{layer}",
             layers6=[layer],
         )  # fmt: skip
-        app.button(key=f"{work}-stop").click().run()
+        app.button(key=f"stop-{work}").click().run()
         assert not app.exception
         assert "Stopped." in shown(app)
         assert figures(app)

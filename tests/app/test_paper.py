@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.parts import paper_tables as tables
+from app.parts import paper as tables
 from app.plots.paper import claims_by_topic, table_column
 from app.plots.theme import Theme
 from engine.benchmark import run_benchmark

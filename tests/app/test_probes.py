@@ -206,8 +206,8 @@ def test_a_slice_of_a_few_samples_says_so(cache: Path, monkeypatch):
 
 def test_the_sweep_waits_for_its_button_and_pools_single_models(app, cache: Path):
     assert len(figures(app)) == 4
-    assert app.button(key="sweep-start").label == "Audit all 3 runs"
-    app.button(key="sweep-start").click().run()
+    assert app.button(key="start-sweep").label == "Audit all 3 runs"
+    app.button(key="start-sweep").click().run()
     assert not app.exception
     run_ids = ["full-s0", "full-s1", "imported"]
     with open_cache(cache) as opened:
@@ -228,23 +228,23 @@ def test_the_sweep_waits_for_its_button_and_pools_single_models(app, cache: Path
 
 def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):
     from app.compute.cache import current_cache, runs
-    from app.compute.probes import Settings, pooled
+    from app.compute.probes import Settings, finished_runs, pooled
     from app.state.selection import Protocol, Selection, Slice
     from app.state.view import View
 
     opened = current_cache(cache).cache
     selection = Selection(opened.fingerprint, "full-s0", None, "r_agg", Slice(), Protocol())
-    view, settings, done = View(opened, runs(opened), selection), Settings(4, 5, 1e-4, 2), {}
+    view, settings = View(opened, runs(opened), selection), Settings(4, 5, 1e-4, 2)
 
     def stop_in_the_second_run(fraction: float, _text: str) -> None:
         if fraction > 0.5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pooled(view, settings, done, stop_in_the_second_run)
-    assert len(done) == 1
+        pooled(view, settings).compute(stop_in_the_second_run)
+    assert len(finished_runs(view, settings)) == 1
     seen: list[float] = []
-    found = pooled(view, settings, done, lambda fraction, _text: seen.append(fraction))
+    found = pooled(view, settings).compute(lambda fraction, _text: seen.append(fraction))
     assert min(seen) > 1 / 3, "the first run is not audited again"
     assert found.contrasts["run_id"].nunique() == 3
 
@@ -255,7 +255,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):
 def test_torch_is_not_imported_before_the_page_computes():
     code = """
 import sys
-import app.compute.probes, app.plots.probes, app.parts.capacity, app.parts.probe_settings
+import app.compute.probes, app.plots.probes, app.parts.probes
 import engine.verdict.probes
 assert 'torch' not in sys.modules
 """

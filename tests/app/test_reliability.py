@@ -185,7 +185,7 @@ def test_a_redraw_reads_no_other_run_and_fits_nothing_again(cache_of_kinds: Path
         return load_run(cache, run_id, **options)
 
     monkeypatch.setattr(view, "load_run", only_the_chosen_one)
-    monkeypatch.setattr("app.compute.browse.run_benchmark", None)  # cannot be called
+    monkeypatch.setattr("app.compute.reliability.run_benchmark", None)  # cannot be called
     again = open_app(cache_of_kinds, monkeypatch, "reliability", **chosen)
     assert figures(again) == figures(first)
     open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature="confidence itself")
@@ -195,7 +195,7 @@ def test_other_bins_draw_the_same_fit(cache_of_kinds: Path, monkeypatch):
     open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"])
     run = load(cache_of_kinds, "full-s0")
     fitted = run_benchmark(run, ["ts"], n_bootstrap=0)
-    monkeypatch.setattr("app.compute.browse.run_benchmark", None)  # cannot be called
+    monkeypatch.setattr("app.compute.reliability.run_benchmark", None)  # cannot be called
     app = open_app(
         cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"], bins="23"
     )

@@ -282,7 +282,7 @@ def test_the_overview_makes_a_report_on_demand(cache_of_kinds: Path, monkeypatch
     app = open_app(cache_of_kinds, monkeypatch, "overview", support="7")
     assert made == [], "nothing is computed before the button is pressed"
     monkeypatch.setattr("app.compute.sweep.diagnose", None)  # the Overview has the rows
-    app.button(key="report-start").click().run()
+    app.button(key="start-report").click().run()
     assert not app.exception
     assert not app.error
     assert made[0][0][1:] == ((), Settings("r_agg", 7))
@@ -300,13 +300,13 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
     monkeypatch.setattr("app.report.diagnose", None)  # nobody else diagnoses
     query = {"backbone": "toy", "variant": "Full-AR", "support": "6"}
     app = open_app(cache_of_kinds, monkeypatch, "gap", **query)
-    assert app.button(key="report-run-start").label == "Report on this run"
+    assert app.button(key="start-report-run").label == "Report on this run"
     assert swept == [], "nothing is computed before the button is pressed"
-    app.button(key="report-run-start").click().run()
+    app.button(key="start-report-run").click().run()
     assert not app.error
     assert "Save the report" in [button.label for button in app.get("download_button")]
     other = open_app(cache_of_kinds, monkeypatch, "gap", **query, run="seed 1")
-    other.button(key="report-run-start").click().run()
+    other.button(key="start-report-run").click().run()
     assert not other.error
     open_app(cache_of_kinds, monkeypatch, "overview", support="6")
     assert swept == [6], "every run is tested once for all reports and for the Overview"
@@ -318,8 +318,8 @@ def test_the_report_of_a_run_can_be_stopped(cache_of_kinds: Path, monkeypatch):
     monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.5)
     try:
         app = open_app(cache_of_kinds, monkeypatch, "gap", backbone="toy", variant="Full-AR", support="9")
-        app.button(key="report-run-start").click().run()
-        app.button(key="report-run-stop").click().run()
+        app.button(key="start-report-run").click().run()
+        app.button(key="stop-report-run").click().run()
         assert "Stopped." in [caption.value for caption in app.caption]
     finally:
         gate.set()
