@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from engine.benchmark.halves import feature_name, halve
-from engine.benchmark.methods import make_kernel, silent
+from engine.benchmark.methods import make_kernel
 from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
 from engine.calibrators import Bandwidth
 from engine.core.splitting import SPLIT_SEED
-from engine.core.types import Progress, RunData
+from engine.core.types import Progress, RunData, silent
 from engine.features import FEATURES, CustomFeature
 
 GAINS_OVER = {"delta_vs_confidence": "confidence", "delta_vs_pred_entropy": "pred_entropy"}

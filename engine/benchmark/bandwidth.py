@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve
-from engine.benchmark.methods import make_kernel, silent
+from engine.benchmark.methods import make_kernel
 from engine.benchmark.scores import HEADLINE, all_scores, headline_scores, predict_kernel
 from engine.calibrators import CV_NLL, FittedKernel, Samples
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.splitting import SPLIT_SEED
-from engine.core.types import BoolArray, FloatArray, Progress, RunData
+from engine.core.types import BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
 from engine.kernel import (
     Surface,

@@ -10,12 +10,12 @@ import pandas as pd
 from engine.benchmark.bandwidth import ORACLE, cross_validated
 from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve
-from engine.benchmark.methods import ROUTING, make_calibrator, silent
+from engine.benchmark.methods import ROUTING, make_calibrator
 from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
 from engine.benchmark.smoothing import Pair, Smoother
 from engine.calibrators import CV_NLL, FittedKernel, KernelCalibrator
 from engine.core.splitting import SPLIT_SEED
-from engine.core.types import Progress, RunData
+from engine.core.types import Progress, RunData, silent
 from engine.features import CustomFeature
 from engine.kernel.selection import MULTIPLIERS
 

@@ -34,7 +34,3 @@ def make_calibrator(name: str, feature_name: str, bandwidth: Bandwidth = 1.0) ->
         return make_kernel(feature_name, bandwidth)
     kind = CALIBRATORS[name]
     return kind(bandwidth=bandwidth) if issubclass(kind, KernelCalibrator) else kind()
-
-
-def silent(share: float, text: str) -> None:
-    """Progress that nobody follows."""

@@ -10,12 +10,12 @@ import pandas as pd
 
 from engine.benchmark.bootstrap import BOOTSTRAPPED, COUNTS_PER_BLOCK, Sums, resample_counts
 from engine.benchmark.halves import TERTILE_FEATURE, halve
-from engine.benchmark.methods import REFERENCE, ROUTING, check_methods, make_calibrator, silent
+from engine.benchmark.methods import REFERENCE, ROUTING, check_methods, make_calibrator
 from engine.benchmark.scores import METRICS, all_scores, paired_changes, predict
 from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
 from engine.core import validation
 from engine.core.splitting import SPLIT_SEED
-from engine.core.types import BoolArray, FloatArray, Progress, RunData
+from engine.core.types import BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
 
 N_BOOTSTRAP = 500

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve, pick
-from engine.benchmark.methods import ROUTING, check_methods, make_calibrator, silent
+from engine.benchmark.methods import ROUTING, check_methods, make_calibrator
 from engine.benchmark.scores import HEADLINE, headline_scores, predict
 from engine.calibrators import CALIBRATORS, Bandwidth, Samples
 from engine.core import validation
 from engine.core.errors import InvalidInput
 from engine.core.splitting import SPLIT_SEED
-from engine.core.types import Progress, RunData
+from engine.core.types import Progress, RunData, silent
 from engine.features import CustomFeature
 
 SIZES = (250, 500, 1000, 2500, 5000)

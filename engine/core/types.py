@@ -23,6 +23,10 @@ Progress = Callable[[float, str], None]
 """Called with the fraction done (0 to 1) and a short text; whoever passes it decides how to show it."""
 
 
+def silent(share: float, text: str) -> None:
+    """For work that nobody watches."""
+
+
 _DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1}
 _OPTIONAL = ("logits", "labels", "predictions")
 

@@ -16,13 +16,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from engine.benchmark.methods import silent
 from engine.controls.batch import BatchTest, Layout, chunks
 from engine.core import validation
 from engine.core.binning import equal_mass_bins
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.pvalues import adjust_tested, monte_carlo_pvalue
-from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData
+from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData, silent
 from engine.features import CustomFeature, feature
 from engine.gaps.settings import AUDITED, PAPER, TestSettings, audited_bins, matches_confidence
 from engine.gaps.statistics.trend import TrendDesign

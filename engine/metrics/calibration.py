@@ -13,7 +13,6 @@ from engine.core.binning import (
     N_BINS,
     TERTILE_QUANTILES,
     Matching,
-    Tertiles,
     confidence_bins,
     equal_mass_sizes,
     equal_width_bins,
@@ -23,20 +22,6 @@ from engine.core.binning import (
 from engine.core.errors import InvalidInput
 from engine.core.intervals import wilson_interval
 from engine.core.types import BoolArray, FloatArray, IntArray
-
-__all__ = [
-    "Tertiles",
-    "adaptive_ece",
-    "brier",
-    "classwise_ece",
-    "ece",
-    "mce",
-    "nll",
-    "reliability_table",
-    "smooth_ece",
-    "tertiles",
-    "worst_tertile_ece",
-]
 
 PROBABILITY_FLOOR = 1e-12
 _SMOOTH_GRID = 4096
