@@ -24,7 +24,7 @@ Progress = Callable[[float, str], None]
 
 
 def silent(share: float, text: str) -> None:
-    """For work that nobody watches."""
+    """Progress that nobody follows."""
 
 
 _DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1}
