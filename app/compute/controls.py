@@ -10,7 +10,7 @@ import pandas as pd
 from app.compute.jobs import Work
 from app.state.view import View
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, planted_outcome, power_curve
-from engine.controls.table import trust_table
+from engine.controls.table import controls_table
 from engine.core.types import Progress
 from engine.gaps import TESTS, PermutationResult, StratifiedResult, permutation_test, trend_test
 
@@ -53,7 +53,7 @@ def controls(view: View, n_worlds: int) -> Work[Controls]:
                 *given, tests=("paper",), n_replicates=n_worlds, progress=part("supports", position, len(SUPPORTS)),
                 settings=replace(settings, min_support=support),
             )  # fmt: skip
-        return Controls(power, by_support, alarms, trust_table(*given, alarms, power, settings=settings))
+        return Controls(power, by_support, alarms, controls_table(*given, alarms, power, settings=settings))
 
     return Work(("controls", view.selection.alone, n_worlds), view.fingerprint, compute)
 

@@ -11,7 +11,7 @@ from app.report.blind import BlindCache
 from app.state.selection import feature_label
 from app.state.simulations import N_WORLDS
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
-from engine.controls.table import trust_table
+from engine.controls.table import controls_table
 from engine.core.binning import N_BINS, Matching
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData
@@ -116,7 +116,7 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
             *samples, tests=tuple(TESTS), settings=settings.test, n_replicates=N_WORLDS,
             progress=lambda share, text: progress(0.6 + 0.4 * share, text),
         )  # fmt: skip
-        trust = trust_table(*samples, alarms, power, settings=settings.test)
+        trust = controls_table(*samples, alarms, power, settings=settings.test)
         tested = Tested(verdict, alarms, power, trust)
     depth = depth_of(run, cache.layers(run_id)) if run.n_layers or run.extra else None
     return Study(

@@ -1,15 +1,25 @@
-"""Worlds with a known answer: accuracy that depends on confidence alone, and accuracy with a gap planted in it."""
+"""Simulated data sets with a known answer, on the confidence and rho of a run.
+
+Correctness is drawn from accuracy that depends on confidence alone, or that has a gap planted in it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
+from engine.controls.batch import BatchTest, Layout, chunks
 from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.intervals import wilson_interval
 from engine.core.types import BoolArray, FloatArray, IntArray
+from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.statistics import TESTS
 
 Fit = Literal["logistic", "isotonic"]
 _CLIP = 1e-6
@@ -60,3 +70,57 @@ def plant_gap(probability: FloatArray, bins: IntArray, groups: IntArray, delta: 
     back = np.maximum(low - 1, 0) - np.maximum(-high, 0)
     planted = np.select([groups == 0, groups == 2], [low - back, high - back], probability)
     return planted.clip(0, 1)
+
+
+class Simulator:
+    """A run laid out once, with the tests prepared on it: what is simulated is correctness alone."""
+
+    def __init__(
+        self,
+        confidence: ArrayLike,
+        correct: ArrayLike,
+        rho: ArrayLike,
+        tests: Sequence[str],
+        fit: Fit,
+        settings: TestSettings,
+    ) -> None:
+        checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+        if isinstance(tests, str) or not isinstance(tests, Sequence) or not tests:
+            raise InvalidInput("tests", f"a list of one or more of: {', '.join(TESTS)}", repr(tests))
+        for test in tests:
+            validation.choice("tests", test, TESTS)
+        self.layout, order = Layout.of(checked_confidence, checked_rho, settings.quantiles)
+        self.probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)[order]
+        self.tests = {
+            test: BatchTest(TESTS[test].over(settings.n_bins), self.layout, settings.min_support) for test in tests
+        }
+
+    @property
+    def n_samples(self) -> int:
+        return self.layout.rho.size
+
+    def batches(self, n_replicates: int, n_points: int) -> list[int]:
+        """Sizes of batches of replicates, if the summaries of all of them at so many points fit in memory."""
+        kept = sum(batch.summary_width for batch in self.tests.values())
+        validation.draws("n_replicates", n_replicates, width=n_points * kept)
+        return chunks(n_replicates, max(batch.width for batch in self.tests.values()))
+
+    def planted(self, delta: float) -> FloatArray:
+        """Probability of being correct with a gap of delta between the outer tertiles."""
+        bins = self.layout.bins(audited_bins(self.n_samples), "equal_mass")
+        return plant_gap(self.probability, bins, self.layout.groups, delta)
+
+
+def rejection_rate(p_values: FloatArray, alpha: float) -> dict[str, float]:
+    """How many of the p-values reject, with the 95 % Wilson interval of the rate; a missing one does not reject."""
+    with np.errstate(invalid="ignore"):
+        rejections = int((p_values <= alpha).sum())
+    low, high = wilson_interval(rejections, p_values.size)
+    return {
+        "rejections": rejections,
+        "n_replicates": p_values.size,
+        "rate": rejections / p_values.size,
+        "rate_low": float(low),
+        "rate_high": float(high),
+        "untestable": int(np.isnan(p_values).sum()),
+    }

@@ -1,11 +1,11 @@
-"""Which of the tests can be believed on this run: p-value, false alarms and power of each, with a reading in words."""
+"""The controls' table: p-value, false-alarm rate and detectable gap of each test on a run, and what they mean."""
 
 from __future__ import annotations
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine.controls import FalseAlarms, PowerCurve, cries_wolf
+from engine.controls import FalseAlarms, PowerCurve, raises_false_alarms
 from engine.core import validation
 from engine.gaps.settings import TestSettings
 from engine.gaps.statistics import STATISTICS, TESTS
@@ -13,20 +13,21 @@ from engine.gaps.statistics import STATISTICS, TESTS
 
 def reading(p_value: float | None, false_alarm: float, detectable: float | None, alpha: float) -> str:
     """What the test's answer on this run is worth, in words."""
+    rate = f"{100 * false_alarm:.1f} %"
     if p_value is None:
         return "could not be run here"
-    if cries_wolf(false_alarm, alpha):
+    if raises_false_alarms(false_alarm, alpha):
         if p_value <= alpha:
-            return "its rejection is no evidence: it also rejects where only confidence matters"
-        return "finds nothing, though it cries wolf easily"
+            return f"its rejection is no evidence: false-alarm rate {rate}"
+        return f"finds nothing, although its false-alarm rate is high ({rate})"
     if p_value <= alpha:
-        return "rejects, and seldom does so where only confidence matters"
+        return f"rejects; false-alarm rate acceptable ({rate})"
     if detectable is None:
-        return "finds nothing, but would not have noticed even the largest gap tried in 80 % of such runs"
-    return f"finds nothing; would have noticed a gap of {detectable:.2f}"
+        return "finds nothing; even the largest gap tried would be detected in fewer than 80 % of such runs"
+    return f"finds nothing; a gap of {detectable:.2f} would be detected in 80 % of such runs"
 
 
-def trust_table(
+def controls_table(
     confidence: ArrayLike,
     correct: ArrayLike,
     rho: ArrayLike,

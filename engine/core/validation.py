@@ -181,7 +181,7 @@ def bins_of_groups(value: object, n_groups: int) -> int:
 
 
 def draws(name: str, value: object, minimum: int = 1, *, width: int = 1) -> int:
-    """A number of permutations, resamples, made-up worlds or other repetitions, each of `width` numbers in memory."""
+    """A number of permutations, resamples, simulations or other repetitions, each of `width` numbers in memory."""
     return whole(name, value, minimum, min(MOST_DRAWS, MOST_CELLS // max(width, 1)))
 
 

@@ -1,21 +1,16 @@
 """Routing scalars rho(x): the registered ones, those built from chosen layers, and the search over candidates."""
 
-from engine.features.registry import (
-    FEATURES,
+from engine.features.custom import (
     SUMMARIES,
     CustomFeature,
-    Feature,
-    available_features,
     check_layers,
-    columns_of,
     custom,
-    feature,
     layer_depths,
     layer_mean,
     layer_slope,
     layer_std,
-    predictive_entropy,
 )
+from engine.features.registry import FEATURES, Feature, available_features, columns_of, feature, predictive_entropy
 
 __all__ = [
     "FEATURES",

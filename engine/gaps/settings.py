@@ -22,9 +22,9 @@ FEWEST_BINS = 10
 def audited_bins(n_samples: int) -> int:
     """max(n // 100, min(40, n // 10), 1) equal-mass bins: of 100 samples, yet 40 of them while a bin keeps 10 samples.
 
-    Differs from the protocol for n < 4000, where n // 100 bins are too wide to match confidence. In made-up worlds in
-    which only confidence matters, with rho a noisy copy of it, they reject 42-93 % at n = 300, 10-78 % at 600 and
-    8-51 % at 1200 at a nominal 5 %; these bins reject 3-6 %, 4-5 % and 3-6 % (300 worlds each).
+    Differs from the protocol for n < 4000, where n // 100 bins are too wide to match confidence. In simulated data
+    in which only confidence matters, with rho a noisy copy of it, they reject 42-93 % at n = 300, 10-78 % at 600 and
+    8-51 % at 1200 at a nominal 5 %; these bins reject 3-6 %, 4-5 % and 3-6 % (300 simulations each).
     """
     n = validation.whole("n_samples", n_samples, 0)
     return max(n // SAMPLES_PER_BIN, min(BINS_FOR_SMALL_RUNS, n // FEWEST_SAMPLES_PER_BIN), 1)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from engine.controls import cries_wolf
+from engine.controls import raises_false_alarms
 from engine.core import validation
 from engine.core.labels import HEADLINES, LOW_TO_HIGH, capital, counted, format_p
 from engine.sweep import multiplicity, stability
@@ -164,7 +164,7 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
 
 
 def _is_wolf(verdict: Verdict, test: str) -> bool:
-    return verdict.false_alarm is not None and cries_wolf(verdict.false_alarm[test], verdict.alpha)
+    return verdict.false_alarm is not None and raises_false_alarms(verdict.false_alarm[test], verdict.alpha)
 
 
 def could_have_seen(verdicts: Sequence[Verdict]) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from engine.controls import FalseAlarms, PowerCurve, cries_wolf, false_alarm_rate, power_curve
+from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve, raises_false_alarms
 from engine.core import validation
 from engine.core.labels import HEADLINES, LOW_TO_HIGH, OTHER_SEEDS, capital, format_p
 from engine.core.threads import keep_blas_to_one_thread
@@ -74,7 +74,7 @@ def _power_clause(
             f"In 80 % of such runs the audited test would have noticed a gap of {audited:.2f}, the paper's test a gap "
             f"of {paper:.2f}."
         )
-    wolves = [name for name in detectable if cries_wolf(false_alarm[name], alpha)]
+    wolves = [name for name in detectable if raises_false_alarms(false_alarm[name], alpha)]
     if audited is None and paper is None and not wolves:
         return f"Neither test would have found even a gap of {largest:.2f} in 80 % of such runs, so this says little."
     clauses = []
@@ -152,7 +152,7 @@ def _discount(
     caution, believed = "", []
     for name in rejecting:
         rate = false_alarm.get(name)
-        if rate is not None and cries_wolf(rate, alpha):
+        if rate is not None and raises_false_alarms(rate, alpha):
             caution += (
                 f" {_NAMES[name]} also rejects {_percent(rate)} of made-up worlds in which only confidence matters, "
                 "so its rejection here counts for nothing."

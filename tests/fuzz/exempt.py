@@ -95,7 +95,7 @@ REASONS: dict[str, tuple[object, ...]] = {
     ),
     BEHIND: (
         binning.histogram_edges,
-        controls.cries_wolf,
+        controls.raises_false_alarms,
         binning.equal_width_edges,
         binning.equal_width_bins,
         binning.equal_mass_sizes,
@@ -117,6 +117,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         pvalues.sign_test,
         types.NotRead,
         types.RunData,
+        types.silent,
         validation.vector,
         validation.matrix,
         validation.confidence,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.controls import false_alarm_rate, planted_outcome, power_curve
-from engine.controls.table import reading, trust_table
+from engine.controls.table import controls_table, reading
 from engine.core.errors import InvalidInput
 from engine.gaps import TESTS, TestSettings, matched_gap, permutation_test, trend_test
 
@@ -16,9 +16,9 @@ from engine.gaps import TESTS, TestSettings, matched_gap, permutation_test, tren
     [
         (None, 0.05, 0.1, "could not be run"),
         (0.01, 0.9, 0.1, "no evidence"),
-        (0.5, 0.9, 0.1, "cries wolf"),
-        (0.01, 0.05, 0.1, "rejects, and seldom"),
-        (0.5, 0.05, None, "not have noticed even the largest gap tried"),
+        (0.5, 0.9, 0.1, "false-alarm rate is high (90.0 %)"),
+        (0.01, 0.05, 0.1, "rejects; false-alarm rate acceptable (5.0 %)"),
+        (0.5, 0.05, None, "even the largest gap tried"),
         (0.5, 0.05, 0.123, "a gap of 0.12"),
     ],
 )
@@ -32,7 +32,7 @@ def test_table_holds_the_engines_numbers():
     correct = rng.random(2000) < confidence
     alarms = false_alarm_rate(confidence, correct, rho, n_replicates=40)
     power = power_curve(confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=20)
-    table = trust_table(confidence, correct, rho, alarms, power).set_index("test")
+    table = controls_table(confidence, correct, rho, alarms, power).set_index("test")
     assert list(table.index) == list(TESTS)
     assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho).p_value
     assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value
@@ -60,7 +60,7 @@ def test_table_uses_the_settings_of_the_controls():
     power = power_curve(
         confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=10, settings=settings
     )
-    table = trust_table(confidence, correct, rho, alarms, power, settings=settings).set_index("test")
+    table = controls_table(confidence, correct, rho, alarms, power, settings=settings).set_index("test")
     assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho, **settings.keywords).p_value
     assert table.loc["paper", "p"] != permutation_test(confidence, correct, rho).p_value
     assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value

@@ -69,7 +69,7 @@ def test_disagreement_is_said():
     assert "disagree" in verdict.sentence
 
 
-def test_a_test_that_cries_wolf_is_not_believed():
+def test_a_test_that_raises_false_alarms_is_not_believed():
     # rho is confidence with a little noise, on 15 coarse bins of which most samples share one.
     rng = np.random.default_rng(0)
     confidence = np.where(rng.random(8000) < 0.85, 0.94 + 0.06 * rng.random(8000), rng.random(8000))
@@ -82,7 +82,7 @@ def test_a_test_that_cries_wolf_is_not_believed():
     assert "only confidence matters" in verdict.sentence
 
 
-def test_what_a_test_that_cries_wolf_could_have_seen_cannot_be_said():
+def test_what_a_test_that_raises_false_alarms_could_have_seen_cannot_be_said():
     # The paper's test does not reject here, though it does in most worlds without any gap: no power follows from that.
     rng = np.random.default_rng(7)
     confidence = np.clip(1 - rng.beta(0.5, 6, 4000) * 0.999, 0.1, 1)

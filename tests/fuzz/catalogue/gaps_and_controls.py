@@ -181,7 +181,7 @@ GAPS = [
 def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "audited_cmh"), **settings: Any) -> object:
     alarms = controls.false_alarm_rate(confidence, correct, rho, tests=tests, **settings)
     power = controls.power_curve(confidence, correct, rho, tests=tests, deltas=(0.0, 0.2), **settings)
-    return trust.trust_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
+    return trust.controls_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
 
 
 WORLDS = {
@@ -222,13 +222,13 @@ CONTROLS = [
         covers=(controls.power_curve,),
     ),
     Entry(
-        "trust_table",
+        "controls_table",
         with_settings(_trusted),
         TRIPLE,
         WORLDS,
         FEW_WORLDS,
         missing={"p": UNTESTABLE, "detectable": "no delta reaches the power"},
-        covers=(trust.trust_table, trust.reading),
+        covers=(trust.controls_table, trust.reading),
     ),
     Entry(
         "judge",
