@@ -5,9 +5,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PORT   ?= 8501
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint types unit fuzz chromium screenshots bench latency load scale publish clean
+.PHONY: run test lint types unit faults fuzz chromium screenshots bench latency load scale publish clean
 
 run: $(VENV)/runtime.stamp publish
 	$(PY) -m streamlit run app/main.py --server.port $(PORT)
@@ -23,7 +24,11 @@ types: $(VENV)/dev.stamp
 
 # Three workers for two cores: browsers and servers are often waited for. Threads of BLAS would only take turns with them.
 unit: $(VENV)/dev.stamp chromium
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
+	$(PYTEST) -m "not faults"
+
+# What is long and seldom breaks: kills, full disks, a clock that jumps, Ray, the container's commands, random examples.
+faults: $(VENV)/dev.stamp chromium
+	$(PYTEST) -m faults
 
 # Random examples for MINUTES, of all targets or of those called ONLY; failing ones are kept under .hypothesis.
 MINUTES ?= 10

@@ -269,6 +269,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.faults
 def test_killed_and_concurrent_publishers_leave_a_whole_cache(shards, tmp_path, make_record):
     """Two publishers at a time, killed with -9 at random moments: the cache always opens and is one of the two."""
     other = tmp_path / "other"

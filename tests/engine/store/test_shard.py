@@ -227,6 +227,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.faults
 def test_a_killed_writer_leaves_whole_shards(tmp_path, make_record):
     """kill -9 at five moments: every shard reads, and the next writer removes what the dead one left."""
     rng = np.random.default_rng(11)
