@@ -6,11 +6,11 @@ from app.compute import controls as compute
 from app.compute.gap import verdict
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
-from app.shell.columns import TRUST, TRUST_FORMATS
+from app.report.study import TRUST, TRUST_FORMATS
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import open_page
-from app.state.simulations import N_WORLDS
+from app.state.selection import N_SIMULATIONS
 from engine.core.labels import format_p
 
 page = open_page("controls")
@@ -19,7 +19,7 @@ page.require_feature()
 
 head, made_up, title = st.container(), st.container(), st.container()
 worlds = st.select_slider(
-    "Worlds per point", [100, 200, N_WORLDS, 1000], N_WORLDS, key="worlds", bind="query-params",
+    "Worlds per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="worlds", bind="query-params",
     help="The verdict above counts in as many.",
 )  # fmt: skip
 with head:

@@ -5,7 +5,6 @@ import streamlit as st
 from app.compute import reliability as compute
 from app.parts import reliability as parts
 from app.plots import reliability as plots
-from app.shell import columns
 from app.shell.page import open_page
 from engine.verdict.metrics import reliability_sentence
 
@@ -40,7 +39,7 @@ for part in (parts.calibrators, parts.tertiles, parts.run_grid, parts.classes):
     with st.container():  # a part that grows must not move the controls of the next out of the address
         part(page)
 page.heading("The bins")
-page.table(main.table, "bins", names=columns.BINS, formats=columns.decimals(columns.BINS))
+page.table(main.table, "bins", names=parts.BINS, formats=parts.decimals(parts.BINS))
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always

@@ -4,8 +4,8 @@ import pandas as pd
 import streamlit as st
 
 from app.compute import sweep as compute
+from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS
 from app.plots import sweep as plots
-from app.shell import columns
 from app.shell.page import open_page
 from engine.core.labels import HEADLINES
 
@@ -71,8 +71,8 @@ if summary.verdict.n_tested:
     page.table(
         counts.assign(name=counts["test"].map(HEADLINES)),
         "multiplicity",
-        names=columns.MULTIPLICITY,
-        formats=columns.MULTIPLICITY_FORMATS,
+        names=MULTIPLICITY,
+        formats=MULTIPLICITY_FORMATS,
     )
 
     page.heading("Every tested run")

@@ -5,9 +5,9 @@ import streamlit as st
 from app.compute import yourdata as compute
 from app.compute.gap import verdict
 from app.compute.own_data import OWN, is_own, own
-from app.parts.coverage import coverage
 from app.parts.sql import show_sql
 from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
+from app.parts.yourdata import coverage
 from app.shell.page import open_page
 
 page = open_page("yourdata")

@@ -33,7 +33,7 @@ class Controls:
     trust: pd.DataFrame
 
 
-def controls(view: View, n_worlds: int) -> Work[Controls]:
+def controls(view: View, n_simulations: int) -> Work[Controls]:
     """All controls of this run, in as many simulations as the verdict has: the two then agree exactly."""
     given, settings = view.samples, view.selection.protocol.test_settings
     in_force = view.selection.protocol.min_support
@@ -44,18 +44,18 @@ def controls(view: View, n_worlds: int) -> Work[Controls]:
             return lambda share, text: progress(start + _SHARES[name] * (done + share) / of, text)
 
         power = power_curve(
-            *given, tests=tuple(TESTS), n_replicates=n_worlds, progress=part("power"), settings=settings
+            *given, tests=tuple(TESTS), n_replicates=n_simulations, progress=part("power"), settings=settings
         )
-        alarms = false_alarm_rate(*given, n_replicates=n_worlds, progress=part("alarms"), settings=settings)
+        alarms = false_alarm_rate(*given, n_replicates=n_simulations, progress=part("alarms"), settings=settings)
         by_support = {}
         for position, support in enumerate(SUPPORTS):
             by_support[support] = _only(power, "paper") if support == in_force else power_curve(
-                *given, tests=("paper",), n_replicates=n_worlds, progress=part("supports", position, len(SUPPORTS)),
-                settings=replace(settings, min_support=support),
+                *given, tests=("paper",), n_replicates=n_simulations, settings=replace(settings, min_support=support),
+                progress=part("supports", position, len(SUPPORTS)),
             )  # fmt: skip
         return Controls(power, by_support, alarms, controls_table(*given, alarms, power, settings=settings))
 
-    return Work(("controls", view.selection.alone, n_worlds), view.fingerprint, compute)
+    return Work(("controls", view.selection.alone, n_simulations), view.fingerprint, compute)
 
 
 def _only(power: PowerCurve, test: str) -> PowerCurve:

@@ -11,7 +11,7 @@ import pandas as pd
 from app.compute.cache import run_table
 from app.compute.jobs import Work, within_a_job
 from app.compute.keep import keep
-from app.state.simulations import N_WORLDS
+from app.state.selection import N_SIMULATIONS
 from app.state.view import View
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
 from engine.core.errors import InvalidInput, MissingData
@@ -57,7 +57,11 @@ def verdict(view: View, own: CustomFeature) -> Work[Verdict]:
     def compute(progress: Progress) -> Verdict:
         given = run.confidence, run.correct, feature(run, own)
         return judge(
-            *given, feature=own.label, n_replicates=N_WORLDS, progress=progress, settings=samples.protocol.test_settings
+            *given,
+            feature=own.label,
+            n_replicates=N_SIMULATIONS,
+            progress=progress,
+            settings=samples.protocol.test_settings,
         )
 
     return Work(("verdict on a scalar", samples, own), view.fingerprint, compute)

@@ -66,6 +66,12 @@ def table_of_runs(summary: CacheSummary) -> pd.DataFrame:
     )
 
 
+MULTIPLICITY = {
+    "name": "Test", "n_tested": "Runs tested", "expected_by_chance": "Rejections expected by chance",
+    "nominal": "Rejections", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
+    "bonferroni": "after Bonferroni", "smallest_p": "Smallest p",
+}  # fmt: skip
+MULTIPLICITY_FORMATS = {"expected_by_chance": "%.1f", "smallest_p": "%.3g"}
 RUN_COLUMNS = {
     "run": "Run", "n_samples": "Samples", "n_layers": "Layers", "accuracy": "Accuracy", "raw_ece": "Raw ECE",
     "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's", "audited_p": "p, audited",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from app.compute import reliability as compute
 from app.plots import reliability as plots
 from app.report.study import Diagram
-from app.shell import columns
 from app.shell.page import Page
 from engine.calibrators import CALIBRATORS
 
@@ -17,6 +16,20 @@ SCOPES = {"cells": "every other cell, one run each", "cell": "this cell, other s
 DEFAULT_METHODS = ["none", "ts", "isotonic"]
 MOST_RUNS = 12
 PER_ROW = 3
+BINS = {
+    "bin": "Bin", "lower": "From", "upper": "To", "count": "Samples", "mean_confidence": "Mean confidence",
+    "accuracy": "Accuracy", "accuracy_low": "95 % low", "accuracy_high": "95 % high", "gap": "Difference",
+}  # fmt: skip
+CLASSES = {
+    "predicted": "Predicted class", "count": "Samples", "accuracy": "Accuracy", "mean_confidence": "Confidence",
+    "gap": "Difference", "gap_low": "95 % low", "gap_high": "95 % high", "ece": "ECE",
+}  # fmt: skip
+_WHOLE = {"bin", "predicted", "count"}
+
+
+def decimals(names: Mapping[str, str]) -> dict[str, str]:
+    """Three decimals for every column that is neither a name nor a count."""
+    return dict.fromkeys(names.keys() - _WHOLE, "%.3f")
 
 
 def small_multiples(page: Page, panels: Sequence[tuple[str, Diagram]], key: str) -> None:
@@ -106,4 +119,4 @@ def classes(page: Page) -> None:
             if whole
             else f"Samples predicted as class {label}; other probabilities are not stored with this run."
         )
-    page.table(table, "by-class", names=columns.CLASSES, formats=columns.decimals(columns.CLASSES))
+    page.table(table, "by-class", names=CLASSES, formats=decimals(CLASSES))

@@ -7,13 +7,19 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.compute.overview import RUN_COLUMNS, RUN_FORMATS, CacheSummary, table_of_runs
+from app.compute.overview import (
+    MULTIPLICITY,
+    MULTIPLICITY_FORMATS,
+    RUN_COLUMNS,
+    RUN_FORMATS,
+    CacheSummary,
+    table_of_runs,
+)
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
 from app.plots.theme import Theme
 from app.report.provenance import notes
-from app.report.study import Settings, Study, Tested
-from app.shell import columns
+from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
 from engine.core.labels import HEADLINES, LOW_TO_HIGH, format_p
 from engine.sweep import chance_range
 from engine.verdict.metrics import reliability_sentence
@@ -52,8 +58,8 @@ def whole_cache(summary: CacheSummary) -> Iterator[Item]:
         yield Item("pair", [rejected, sorted_ps])
         yield table(
             verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(HEADLINES)),
-            columns.MULTIPLICITY,
-            columns.MULTIPLICITY_FORMATS,
+            MULTIPLICITY,
+            MULTIPLICITY_FORMATS,
         )
         yield Item("heading", "The gaps, cell by cell")
         yield from _forests(counted)
@@ -114,7 +120,7 @@ def one_run(row: pd.Series, found: Study, settings: Settings) -> Iterator[Item]:
 
 def _trust(tested: Tested) -> Iterator[Item]:
     yield Item("subheading", "Which verdicts on this run can be trusted")
-    yield table(tested.trust, columns.TRUST, columns.TRUST_FORMATS)
+    yield table(tested.trust, TRUST, TRUST_FORMATS)
     yield Item(
         "caption",
         f"False alarms: share of {tested.alarms.n_replicates} made-up worlds with this run's confidence and feature, "

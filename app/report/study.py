@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from app.report.blind import BlindCache
-from app.state.selection import feature_label
-from app.state.simulations import N_WORLDS
+from app.state.selection import N_SIMULATIONS, feature_label
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.controls.table import controls_table
 from engine.core.binning import N_BINS, Matching
@@ -22,6 +21,12 @@ from engine.metrics import reliability_table
 from engine.metrics.mechanism import DepthProfile, depth_profile
 from engine.metrics.reliability import CalibrationSummary, calibration_summary
 from engine.verdict import Verdict, judge
+
+TRUST = {
+    "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap found 4 times in 5",
+    "reading": "Reading",
+}  # fmt: skip
+TRUST_FORMATS = {"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +110,15 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
     else:
         samples = run.confidence, run.correct, rho
         verdict = judge(
-            *samples, feature=settings.label, settings=settings.test, n_replicates=N_WORLDS,
+            *samples, feature=settings.label, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.4 * share, text),
         )  # fmt: skip
         alarms = false_alarm_rate(
-            *samples, settings=settings.test, n_replicates=N_WORLDS,
+            *samples, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.4 + 0.2 * share, text),
         )  # fmt: skip
         power = power_curve(
-            *samples, tests=tuple(TESTS), settings=settings.test, n_replicates=N_WORLDS,
+            *samples, tests=tuple(TESTS), settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.6 + 0.4 * share, text),
         )  # fmt: skip
         trust = controls_table(*samples, alarms, power, settings=settings.test)

@@ -29,9 +29,8 @@ import streamlit as st
 
 from app.compute.cache import Current, available_caches, current_cache, names_of, runs
 from app.compute.own_data import OWN, is_own, own
-from app.export import Item, page_html
+from app.export import Item, page_html, to_csv
 from app.export.latex import to_latex
-from app.export.spreadsheet import to_csv
 from app.plots.theme import Theme
 from app.registry import page_for
 from app.shell import sidebar

@@ -14,6 +14,8 @@ from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import FEATURES
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
 
+N_SIMULATIONS = 400
+"""Data sets that tests are tried on: one number, so that a verdict agrees with the figures beside it."""
 POPULATIONS = {"diagnostic": "diagnostic (all samples)", "benchmark": "benchmark (held-out half)"}
 OUTCOMES = {"all": "all", "correct": "correct only", "wrong": "wrong only"}
 

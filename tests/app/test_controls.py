@@ -11,8 +11,7 @@ import pytest
 
 from app.compute import controls as results_controls
 from app.compute.controls import SUPPORTS, controls
-from app.state.selection import Protocol, Selection, Slice
-from app.state.simulations import N_WORLDS
+from app.state.selection import N_SIMULATIONS, Protocol, Selection, Slice
 from app.state.view import View
 from engine.controls import false_alarm_rate, power_curve
 from engine.core.types import RunData
@@ -29,18 +28,18 @@ def arrays(run: RunData) -> tuple[np.ndarray, ...]:
     return run.confidence, run.correct, feature(run, "r_agg")
 
 
-def compute(cache_path: Path, protocol: Protocol, n_worlds: int) -> tuple[results_controls.Controls, list[float]]:
+def compute(cache_path: Path, protocol: Protocol, n_simulations: int) -> tuple[results_controls.Controls, list[float]]:
     """The controls of a run, and how the bar moved."""
     shares: list[float] = []
     with open_cache(cache_path) as cache:
         chosen = Selection(cache.fingerprint, "full-s0", None, "r_agg", Slice(), protocol)
         view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
-        work = controls(view, n_worlds)
+        work = controls(view, n_simulations)
     return work.compute(lambda share, _text: shares.append(share)), shares
 
 
 def test_the_sentence_and_the_figures_of_controls_are_of_the_same_worlds(cache_of_kinds: Path):
-    found, _ = compute(cache_of_kinds, Protocol(), N_WORLDS)
+    found, _ = compute(cache_of_kinds, Protocol(), N_SIMULATIONS)
     judged = judge(*arrays(load(cache_of_kinds, "full-s0")))
     assert {test: found.power.detectable[test] for test in ("paper", "audited")} == judged.detectable
     assert {test: found.alarms.rate(test) for test in ("paper", "audited")} == judged.false_alarm
@@ -49,16 +48,16 @@ def test_the_sentence_and_the_figures_of_controls_are_of_the_same_worlds(cache_o
 @pytest.mark.parametrize("worlds", [None, "100"])
 def test_the_verdict_of_controls_counts_in_the_worlds_chosen(worlds: str | None, cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "controls", **FULL, **({} if worlds is None else {"worlds": worlds}))
-    given, n_worlds = arrays(load(cache_of_kinds, "full-s0")), int(worlds or N_WORLDS)
-    judged = judge(*given, feature="mean routing entropy", n_replicates=n_worlds)
+    given, n_simulations = arrays(load(cache_of_kinds, "full-s0")), int(worlds or N_SIMULATIONS)
+    judged = judge(*given, feature="mean routing entropy", n_replicates=n_simulations)
     assert judged.sentence in verdict(app)
     drawn = {trace.get("name"): trace for trace in figures(app)[1]["data"]}
-    power = power_curve(*given, n_replicates=n_worlds)
+    power = power_curve(*given, n_replicates=n_simulations)
     for test in ("paper", "audited"):
         rates = power.table.loc[power.table["test"] == test, "rate"].to_numpy()
         assert np.array_equal(numbers(drawn[TESTS[test].label]["y"]), rates)
     trust = app.dataframe[-1].value
-    alarms = false_alarm_rate(*given, n_replicates=n_worlds)
+    alarms = false_alarm_rate(*given, n_replicates=n_simulations)
     assert trust["False alarms"].tolist() == alarms.table["rate"].tolist()
 
 

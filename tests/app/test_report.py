@@ -39,7 +39,7 @@ FULL, IMPORTED = "toy · dice · Full-AR · seed 0", "unknown · dice · importe
 @pytest.fixture(autouse=True)
 def _few_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controls are the engine's, tested there; here they need not be exact."""
-    monkeypatch.setattr("app.report.study.N_WORLDS", 20)
+    monkeypatch.setattr("app.report.study.N_SIMULATIONS", 20)
 
 
 def sections(items: list[Item]) -> dict[str, list[Item]]:
@@ -278,7 +278,7 @@ def test_the_overview_makes_a_report_on_demand(cache_of_kinds: Path, monkeypatch
         made.append((arguments, settings))
         return build_report(*arguments, **settings)
 
-    monkeypatch.setattr("app.compute.report.build_report", build)
+    monkeypatch.setattr("app.shell.report_button.build_report", build)
     app = open_app(cache_of_kinds, monkeypatch, "overview", support="7")
     assert made == [], "nothing is computed before the button is pressed"
     monkeypatch.setattr("app.compute.sweep.diagnose", None)  # the Overview has the rows
@@ -314,7 +314,7 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
 
 def test_the_report_of_a_run_can_be_stopped(cache_of_kinds: Path, monkeypatch):
     gate = threading.Event()
-    monkeypatch.setattr("app.compute.report.build_report", lambda *_, **__: gate.wait(20))
+    monkeypatch.setattr("app.shell.report_button.build_report", lambda *_, **__: gate.wait(20))
     monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.5)
     try:
         app = open_app(cache_of_kinds, monkeypatch, "gap", backbone="toy", variant="Full-AR", support="9")

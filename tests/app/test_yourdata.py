@@ -22,9 +22,9 @@ from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
 from app.compute.own_data import OWN, Own
-from app.export.spreadsheet import to_csv
-from app.parts.coverage import coverage
+from app.export import to_csv
 from app.parts.upload import MAX_MEGABYTES
+from app.parts.yourdata import coverage
 from app.registry import PAGES, page_for
 from app.serving.gate import USER_HEADER
 from app.serving.local_files import VARIABLE, local_files
