@@ -11,9 +11,8 @@ from app.compute.jobs import Work, awaited
 from app.compute.keep import keep
 from app.state.view import View
 from engine.benchmark import METRICS, BandwidthCurves, MatchedLab, Slices, Smoother
-from engine.benchmark.halves import MIN_SAMPLES
-from engine.benchmark.matched import LAB_MULTIPLIERS, OWN_CONTROLS, pair_on
-from engine.benchmark.methods import ROUTING
+from engine.benchmark.bandwidth import LAB_MULTIPLIERS, OWN_CONTROLS, pair_on
+from engine.benchmark.setup import MIN_SAMPLES, ROUTING
 from engine.benchmark.smoothing import Pair
 from engine.calibrators import CALIBRATORS
 from engine.core.errors import InvalidInput, MissingData

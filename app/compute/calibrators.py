@@ -22,7 +22,7 @@ from engine.benchmark import (
     scoreboard,
     split_variance,
 )
-from engine.benchmark.halves import check_run
+from engine.benchmark.setup import check_run
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import Progress, RunData

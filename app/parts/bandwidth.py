@@ -11,7 +11,7 @@ from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
 from engine.benchmark import BandwidthCurves
-from engine.benchmark.matched import LAB_MULTIPLIERS, PATHS, pair_on
+from engine.benchmark.bandwidth import LAB_MULTIPLIERS, PATHS, pair_on
 
 AXES = {"both": "both axes", "confidence": "the confidence axis", "feature": "the routing axis"}
 SCORES = {

@@ -24,8 +24,8 @@ from engine.benchmark import (
     size_curves,
     split_trials,
 )
-from engine.benchmark.methods import REFERENCE
 from engine.benchmark.sensitivity import SIZES
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
 from engine.core.ranking import FIRST, SECOND
 

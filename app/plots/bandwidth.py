@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, TERTILE_COLOURS, TERTILE_DASHES, Theme, figure
 from engine.benchmark import METRICS, BandwidthCurves, Slices
-from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS
+from engine.benchmark.bandwidth import FAMILY, LAB_MULTIPLIERS
 from engine.benchmark.smoothing import variation
 from engine.kernel import Surface
 from engine.kernel.selection import MULTIPLIERS

@@ -20,7 +20,7 @@ from app.plots.theme import (
     translucent,
 )
 from engine.benchmark import METRICS, Scoreboard
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
 from engine.core.labels import METHODS
 from engine.core.ranking import FIRST

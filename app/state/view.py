@@ -10,7 +10,7 @@ import pandas as pd
 
 from app.compute.cache import feature_of, load_run, names_of
 from app.state.selection import POPULATIONS, Selection, Slice, feature_label
-from engine.benchmark.halves import TERTILE_FEATURE
+from engine.benchmark.setup import TERTILE_FEATURE
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.labels import RunName, counted, is_ensemble

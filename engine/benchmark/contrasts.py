@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm, t
 
-from engine.benchmark.methods import ROUTING
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
+from engine.benchmark.setup import ROUTING
 from engine.core import validation
 from engine.core.errors import InvalidInput
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from engine.benchmark.halves import TERTILE_FEATURE
+from engine.benchmark.setup import TERTILE_FEATURE
 from engine.calibrators import Samples
 from engine.core import validation
 from engine.core.binning import TERTILES, tertiles

@@ -16,9 +16,9 @@ from engine.benchmark import (
     run_benchmark,
     split_variance,
 )
-from engine.benchmark.halves import MIN_SAMPLES
 from engine.benchmark.run import N_BOOTSTRAP
 from engine.benchmark.sensitivity import SIZES
+from engine.benchmark.setup import MIN_SAMPLES
 from engine.benchmark.tables import Material, Table, build_tables
 from engine.commands.command_line import terminal_progress
 from engine.core.errors import InvalidInput, UnknownName

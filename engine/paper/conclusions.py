@@ -17,11 +17,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from engine.benchmark.ablation import GAINS_OVER
+from engine.benchmark.bandwidth import FAMILY
 from engine.benchmark.contrasts import CONTROLS
-from engine.benchmark.halves import TERTILE_FEATURE
-from engine.benchmark.matched import FAMILY
-from engine.benchmark.methods import ROUTING
+from engine.benchmark.sensitivity import GAINS_OVER
+from engine.benchmark.setup import ROUTING, TERTILE_FEATURE
 from engine.core.labels import counted, format_p
 from engine.core.pvalues import SignTest, adjust_pvalues, sign_test
 from engine.features import FEATURES

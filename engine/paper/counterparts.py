@@ -15,7 +15,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from engine.benchmark import METRICS
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.setup import REFERENCE
 from engine.core.errors import UnknownName
 from engine.paper import published
 from engine.paper.sources import Evidence

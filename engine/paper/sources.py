@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from engine.benchmark import bandwidth_sensitivity, feature_ablation, run_benchmark
-from engine.benchmark.halves import MIN_SAMPLES, TERTILE_FEATURE
+from engine.benchmark.setup import MIN_SAMPLES, TERTILE_FEATURE
 from engine.core.errors import UnknownName
 from engine.core.labels import is_ensemble, label_rows
 from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData

@@ -9,7 +9,7 @@ from typing import Literal
 import pandas as pd
 
 from engine.benchmark.contrasts import CONTROLS, contrast_in_run, contrast_over_seeds
-from engine.benchmark.leaders import Leader, leader_in_run, leader_over_seeds
+from engine.benchmark.rankings import Leader, leader_in_run, leader_over_seeds
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
 from engine.calibrators import CALIBRATORS

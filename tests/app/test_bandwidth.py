@@ -11,9 +11,10 @@ from app.compute import bandwidth as results
 from app.plots.bandwidth import Path as Path_
 from app.plots.bandwidth import live
 from app.plots.theme import Theme
-from engine.benchmark import BandwidthCurves, BandwidthLab, MatchedLab, run_benchmark
-from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS
+from engine.benchmark import BandwidthCurves, MatchedLab, run_benchmark
+from engine.benchmark.bandwidth import FAMILY, LAB_MULTIPLIERS
 from engine.core.types import RunData
+from engine.kernel import nw_surface
 from engine.store import open_cache
 from engine.verdict.bandwidth import judge_bandwidth
 from tests.app.driver import figures, numbers, open_app, published, shown, verdict
@@ -79,12 +80,15 @@ def test_exact_numbers_at_separate_bandwidths_are_the_benchmarks(cache_of_kinds:
     assert table["Method"].tolist() == ["AR-CondCal", "control: confidence", "control: confidence + entropy"]
     for column, metric in (("ECE", "ece"), ("Worst-tertile ECE", "worst_tertile_ece"), ("NLL", "nll")):
         assert table[column].tolist() == pytest.approx(benchmark.table().loc[list(FAMILY), metric].tolist(), abs=1e-12)
-    point = BandwidthLab.prepare(run, "r_std").evaluate((0.5, 4.0))
-    assert table["Lowered to the ceiling"][0] == point.solution.clip_rate_high
-    assert f"**{point.shrinkage:.3f}**" in shown(app)
-    assert f"= {point.bandwidth[1]:.3g}" in shown(app)
+    lab = MatchedLab.prepare(run, "r_std")
+    fitted = lab.members["nw_conf_routing"].at((0.5, 4.0))
+    assert table["Lowered to the ceiling"][0] == lab.score("nw_conf_routing", (0.5, 4.0))["clip_high"]
+    assert f"**{lab.smoother.shrinkage((0.5, 4.0)):.3f}**" in shown(app)
+    assert f"= {fitted.bandwidth[1]:.3g}" in shown(app)
     surface = figures(app)[1]["data"][0]
-    expected = BandwidthLab.prepare(run, "r_std").surface((0.5, 4.0), n_points=64, exact=True)
+    low, high = fitted.regressors.min(axis=0), fitted.regressors.max(axis=0)
+    grid = tuple(np.linspace(low[axis], high[axis], 64) for axis in (0, 1))
+    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid, exact=True)
     drawn = expected.weight >= 1
     z = numbers(surface["z"]).reshape(64, 64).T
     assert z[drawn] == pytest.approx(expected.value[drawn])

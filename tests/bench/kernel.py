@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.benchmark import MatchedLab, run_benchmark
-from engine.benchmark.methods import ROUTING
+from engine.benchmark.setup import ROUTING
 from engine.core.types import FloatArray, RunData
 from engine.kernel import cv_nll_bandwidth, nw_regress, nw_surface, scott_bandwidth, solve_temperature
 from tests.bench.data import predictions

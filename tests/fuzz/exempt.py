@@ -29,7 +29,6 @@ PROCESS = "starts or is the limited child process; the import targets go through
 REASONS: dict[str, tuple[object, ...]] = {
     RESULT: (
         benchmark.BandwidthCurves,
-        benchmark.BandwidthPoint,
         benchmark.BenchmarkResult,
         benchmark.Leader,
         benchmark.Scoreboard,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.benchmark.aggregate import aggregate_seeds
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.rankings import aggregate_seeds
 from engine.benchmark.scores import METRICS
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
 from engine.core import latex
 from engine.core.labels import counted, variant_label

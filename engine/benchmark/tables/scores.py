@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from engine.benchmark.aggregate import aggregate_seeds
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.rankings import aggregate_seeds
 from engine.benchmark.scores import HEADLINE, METRICS
+from engine.benchmark.setup import REFERENCE
 from engine.benchmark.tables.parts import (
     Column,
     Material,

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from engine.benchmark import rank_one_counts
-from engine.benchmark.methods import REFERENCE, ROUTING
+from engine.benchmark.setup import REFERENCE, ROUTING
 from engine.calibrators import CALIBRATORS
 from engine.paper.sources import Evidence, with_cells
 from engine.paper.tables.frames import NO_VIT, ROUTED, Cells, NoCounterpart, means, tidy, vit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine.benchmark.halves import TERTILE_FEATURE
+from engine.benchmark.setup import TERTILE_FEATURE
 from engine.core.labels import DATASETS
 from engine.paper.sources import Evidence, with_cells
 from engine.paper.tables.frames import NO_VIT, ROUTED, Cells, means, tidy, vit

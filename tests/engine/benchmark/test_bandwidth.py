@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from engine.benchmark import BandwidthLab, MatchedLab, Smoother, bandwidth_sensitivity, run_benchmark
+from engine.benchmark import MatchedLab, Smoother, bandwidth_sensitivity, run_benchmark
+from engine.benchmark.bandwidth import FAMILY, LAB_MULTIPLIERS, PATHS, pair_on
 from engine.benchmark.contrasts import CONTROLS
-from engine.benchmark.matched import FAMILY, LAB_MULTIPLIERS, PATHS, pair_on
 from engine.benchmark.scores import HEADLINE
 from engine.benchmark.smoothing import variation
 from engine.core.binning import tertiles
@@ -17,7 +17,7 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.splitting import split
 from engine.core.types import RunData
 from engine.features import feature
-from engine.kernel import Surface, nw_regress, scott_bandwidth
+from engine.kernel import Surface, nw_regress, nw_surface, scott_bandwidth
 from engine.kernel.selection import MULTIPLIERS
 
 
@@ -59,12 +59,13 @@ def test_curves_are_the_benchmarks_numbers(run, curves, path: str, multiplier: f
             assert found[metric] == pytest.approx(expected.loc[method, metric], abs=1e-12)
 
 
-def test_clip_rates_are_those_of_the_lab(run, curves):
-    point = BandwidthLab.prepare(run, "r_std").evaluate(0.125)
+def test_clip_rates_are_the_benchmarks(run, curves):
+    result = run_benchmark(run, ("nw_conf_routing",), bandwidth=0.125, n_bootstrap=0)
+    clipping = result.clipping.set_index("method").loc["nw_conf_routing"]
     found = curves.along("both", "nw_conf_routing").iloc[0]
-    assert found["clip_high"] == point.solution.clip_rate_high > 0
-    assert found["clip_low"] == point.solution.clip_rate_low
-    assert found["tied"] == point.solution.n_tied
+    assert found["clip_high"] == clipping["clipped_high"] > 0
+    assert found["clip_low"] == clipping["clipped_low"]
+    assert found["tied"] == clipping["n_tied"]
 
 
 def test_every_path_has_every_stop_and_they_meet_at_scott(curves):
@@ -131,9 +132,12 @@ def test_slices_are_regressions_at_the_tertile_means(run):
     assert found.controls["nw_conf_entropy"][drawn] == pytest.approx(expected[drawn], abs=1e-9)
 
 
-def test_surface_is_the_labs_and_blank_where_it_rests_on_nothing(run):
-    smoother = MatchedLab.prepare(run, "r_std").smoother
-    expected = BandwidthLab.prepare(run, "r_std").surface((0.25, 0.5), n_points=16, exact=True)
+def test_surface_is_the_regression_and_blank_where_it_rests_on_nothing(run):
+    lab = MatchedLab.prepare(run, "r_std")
+    smoother, fitted = lab.smoother, lab.members["nw_conf_routing"].at((0.25, 0.5))
+    low, high = fitted.regressors.min(axis=0), fitted.regressors.max(axis=0)
+    grid = tuple(np.linspace(low[axis], high[axis], 16) for axis in (0, 1))
+    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid, exact=True)
     found = smoother.surface((0.25, 0.5), n_points=16)
     drawn = expected.weight >= 1
     assert 0 < drawn.sum() < drawn.size
@@ -157,11 +161,14 @@ def test_scores_of_a_stop_are_found_again(curves):
     assert curves.at((2.0, 4.0)) is None
 
 
-def test_shrinkage_is_the_labs(run):
-    lab = BandwidthLab.prepare(run, "r_std")
+def test_shrinkage_is_the_formula(run):
     smoother = MatchedLab.prepare(run, "r_std").smoother
-    assert smoother.shrinkage((0.5, 8.0)) == pytest.approx(lab.evaluate((0.5, 8.0)).shrinkage, abs=1e-15)
-    assert smoother.distance == pytest.approx(lab.distance)
+    rho = feature(run, "r_std")[split(run.n_samples)[0]]
+    groups = tertiles(rho).index
+    distance = rho[groups == 2].mean() - rho[groups == 0].mean()
+    width = 8 * scott_bandwidth(rho, dimension=2)[0]
+    assert smoother.distance == pytest.approx(distance)
+    assert smoother.shrinkage((0.5, 8.0)) == pytest.approx(np.tanh(distance**2 / (4 * width**2)))
 
 
 def test_a_run_without_logits_is_smoothed_alike(run):

@@ -12,7 +12,7 @@ from engine import metrics
 from engine.benchmark import (
     HEADLINE,
     METRICS,
-    BandwidthLab,
+    MatchedLab,
     aggregate_seeds,
     bandwidth_sensitivity,
     calibration_size_sensitivity,
@@ -23,14 +23,12 @@ from engine.benchmark import (
     split_variance,
 )
 from engine.benchmark.bootstrap import BOOTSTRAPPED, Sums, resample_counts
-from engine.benchmark.halves import halve
-from engine.benchmark.methods import make_calibrator
 from engine.benchmark.scores import all_scores, predict
+from engine.benchmark.setup import halve, make_calibrator
 from engine.calibrators import CALIBRATORS
 from engine.core.errors import InvalidInput, MissingData, UnknownName
 from engine.core.types import RunData
 from engine.features import CustomFeature, feature
-from engine.kernel import scott_bandwidth, shrinkage
 
 QUICK = ("none", "ts", "hb", "isotonic", "nw_conf", "nw_conf_routing")
 
@@ -394,35 +392,17 @@ def test_bandwidth_modes(run):
 
 def test_the_two_axes_are_independent(run):
     expected = run_benchmark(run, ("nw_conf_routing",), bandwidth=(0.5, 4.0), n_bootstrap=0)
-    found = BandwidthLab.prepare(run).headline((0.5, 4.0))
+    lab = MatchedLab.prepare(run)
+    found = lab.score("nw_conf_routing", (0.5, 4.0))
     assert found["ece"] == pytest.approx(value(expected, "nw_conf_routing", "ece"), abs=1e-12)
-    assert found["ece"] != BandwidthLab.prepare(run).headline((4.0, 0.5))["ece"]
+    assert found["ece"] != lab.score("nw_conf_routing", (4.0, 0.5))["ece"]
 
 
-def test_lab_evaluates_one_bandwidth(run):
-    lab = BandwidthLab.prepare(run)
-    point = lab.evaluate((0.5, 2.0))
-    expected = run_benchmark(run, ("nw_conf_routing",), bandwidth=(0.5, 2.0), n_bootstrap=0)
-    for metric, number in point.scores.items():
-        assert number == pytest.approx(value(expected, "nw_conf_routing", metric), abs=1e-12)
-    cal, _ = split(run.n_samples)
-    rho = feature(run, "r_std")[cal]
-    groups = metrics.tertiles(rho).index
-    distance = rho[groups == 2].mean() - rho[groups == 0].mean()
-    assert point.shrinkage == pytest.approx(shrinkage(distance, 2 * scott_bandwidth(rho, dimension=2)[0]))
-    surface = lab.surface(1.0, n_points=16, exact=True)
-    assert surface.value.shape == (16, 16)
-    assert surface.exact
-
-
-def test_lab_without_the_feature(run):
+def test_bandwidths_without_the_feature(run):
     plain = dataclasses.replace(run, entropies=np.empty((run.n_samples, 0)))
     with pytest.raises(MissingData, match="r_std"):
-        BandwidthLab.prepare(plain)
-    lab = BandwidthLab.prepare(plain, "confidence")
-    assert lab.evaluate(1.0).shrinkage is None
-    with pytest.raises(InvalidInput, match="second axis"):
-        lab.surface()
+        bandwidth_sensitivity(plain)
+    assert "nw_conf_routing" not in MatchedLab.prepare(plain).members
 
 
 def test_feature_ablation(run):

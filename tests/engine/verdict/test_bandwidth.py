@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.benchmark.bandwidth import LAB_MULTIPLIERS, PATHS, BandwidthCurves
 from engine.benchmark.contrasts import CONTROLS
-from engine.benchmark.matched import LAB_MULTIPLIERS, PATHS, BandwidthCurves
 from engine.core.errors import InvalidInput
 from engine.verdict.bandwidth import JUDGED, judge_bandwidth, leads
 

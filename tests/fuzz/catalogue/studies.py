@@ -52,11 +52,6 @@ def _benchmarked(run: Any, **settings: Any) -> object:
     return told
 
 
-def _laboratory(run: Any, multiplier: Any = 1.0, **settings: Any) -> object:
-    lab = benchmark.BandwidthLab.prepare(run, **settings)
-    return lab.evaluate(multiplier), lab.headline(multiplier), lab.surface(multiplier, n_points=5)
-
-
 def _matched(run: Any, multiplier: Any = (1.0, 2.0), **settings: Any) -> object:
     lab = benchmark.MatchedLab.prepare(run, **settings)
     smoother = lab.smoother
@@ -143,17 +138,6 @@ BENCHMARK = [
         ON_RUN,
         missing=SCORED,
         also=CULPRITS,
-        at_least=36,
-        at_most=60,
-    ),
-    Entry(
-        "BandwidthLab",
-        _laboratory,
-        {"run": RUN},
-        {**ON_RUN, "multiplier": MULTIPLIER},
-        missing=SCORED | {"value": FAR},
-        covers=(benchmark.BandwidthLab,),
-        also=(*CULPRITS, "bandwidth"),
         at_least=36,
         at_most=60,
     ),

@@ -1,12 +1,14 @@
-"""One run cut in two: the half that calibrators learn from and the half they are judged on."""
+"""What every benchmark starts from: a run cut into halves, and its calibrators."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibrators import Samples
+from engine.calibrators import CALIBRATORS, Bandwidth, Calibrator, KernelCalibrator, Samples
+from engine.calibrators.kernel_family import KernelConfidence, KernelConfidenceRouting
 from engine.core import validation
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.splitting import SPLIT_SEED, split
@@ -88,3 +90,30 @@ def pick(samples: Samples, rows: IntArray) -> Samples:
     return Samples(
         samples.logits[rows], samples.known_labels[rows], None if samples.feature is None else samples.feature[rows]
     )
+
+
+REFERENCE = "none"
+ROUTING = "nw_conf_routing"
+
+
+def check_methods(methods: Sequence[str]) -> list[str]:
+    """Known methods in the registry's order, with the uncalibrated reference among them."""
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise InvalidInput("methods", f"a list of some of: {', '.join(CALIBRATORS)}", validation.shown(methods))
+    for name in methods:
+        validation.choice("methods", name, CALIBRATORS)
+    return [name for name in CALIBRATORS if name in methods or name == REFERENCE]
+
+
+def make_kernel(feature_name: str, bandwidth: Bandwidth = 1.0) -> KernelCalibrator:
+    """AR-CondCal on a feature; on confidence itself it is its own one-regressor control."""
+    kind = KernelConfidence if feature_name == "confidence" else KernelConfidenceRouting
+    return kind(bandwidth=bandwidth)
+
+
+def make_calibrator(name: str, feature_name: str, bandwidth: Bandwidth = 1.0) -> Calibrator:
+    """A calibrator of the registry, the kernel family at the bandwidth asked for."""
+    if name == ROUTING:
+        return make_kernel(feature_name, bandwidth)
+    kind = CALIBRATORS[name]
+    return kind(bandwidth=bandwidth) if issubclass(kind, KernelCalibrator) else kind()
