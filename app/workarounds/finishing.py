@@ -17,19 +17,16 @@ _clear = ForwardMsgQueue.clear
 def _clear_but_keep_ends(
     queue: ForwardMsgQueue, retain_lifecycle_msgs: bool = False, fragment_ids_this_run: list[str] | None = None
 ) -> None:
-    """Clear as Streamlit does, before a run of these fragments; what it says of the ends of others' runs stays."""
-    ends = [
-        message
-        for message in queue._queue
-        if message.WhichOneof("type") == "script_finished"
-        and message.script_finished == ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
-        and set(message.metadata.run.fragment_ids).isdisjoint(
-            fragment_ids_this_run or message.metadata.run.fragment_ids
-        )
+    """Clear as Streamlit does before a run of these fragments, or of the whole page; the ends of others' runs stay."""
+    ended = [
+        message for message in queue._queue if message.script_finished == ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
     ]
     _clear(queue, retain_lifecycle_msgs, fragment_ids_this_run)
-    for message in ends:
-        message.script_finished = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
+    for message in ended:
+        others = [each for each in message.metadata.run.fragment_ids if each not in (fragment_ids_this_run or ())]
+        if fragment_ids_this_run and others:
+            message.script_finished = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
+            message.metadata.run.fragment_ids[:] = others
 
 
 def tell_every_end() -> None:

@@ -8,20 +8,27 @@ from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 
 import app.shell.fragment  # noqa: F401  # what draws fragments also sees to their ends
 
+EARLY, WELL = "FINISHED_EARLY_FOR_RERUN", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"
+
 
 @pytest.mark.parametrize(
-    ("next_run", "told"),
+    ("ended", "next_run", "told", "of"),
     [
-        (["bar"], "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"),  # one more look at a bar: the part of the page is as it is
-        (["part"], "FINISHED_EARLY_FOR_RERUN"),  # drawn again, so nothing must leave the page in between
-        (["bar", "part"], "FINISHED_EARLY_FOR_RERUN"),
-        (None, "FINISHED_EARLY_FOR_RERUN"),  # the whole page
+        (["part"], ["bar"], WELL, ["part"]),  # one more look at a bar: the part of the page stays as it is
+        (["part", "bar"], ["bar"], WELL, ["part"]),  # a click and a look were one run
+        (["part"], ["part"], EARLY, ["part"]),  # drawn again, so nothing must leave the page in between
+        (["part"], ["bar", "part"], EARLY, ["part"]),
+        (["part"], None, EARLY, ["part"]),  # the whole page
     ],
 )
-def test_a_run_that_begins_before_the_end_of_another_is_sent(next_run: list[str] | None, told: str):
+def test_a_run_that_begins_before_the_end_of_another_is_sent(
+    ended: list[str], next_run: list[str] | None, told: str, of: list[str]
+):
     end = ForwardMsg(script_finished=ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
-    end.metadata.run.fragment_ids.append("part")
+    end.metadata.run.fragment_ids.extend(ended)
     queue = ForwardMsgQueue()
     queue.enqueue(end)
     queue.clear(retain_lifecycle_msgs=True, fragment_ids_this_run=next_run)
-    assert [ForwardMsg.ScriptFinishedStatus.Name(message.script_finished) for message in queue.flush()] == [told]
+    (message,) = queue.flush()
+    assert ForwardMsg.ScriptFinishedStatus.Name(message.script_finished) == told
+    assert message.metadata.run.fragment_ids == of
