@@ -7,7 +7,7 @@ from app.parts import mechanism as parts
 from app.registry import page_for
 from app.shell.page import open_page
 from app.state.selection import feature_label
-from engine.verdict.metrics import mechanism_sentence
+from engine.verdict.wording import mechanism_sentence
 
 page = open_page("mechanism")
 view = page.view

@@ -6,7 +6,7 @@ from app.compute import reliability as compute
 from app.parts import reliability as parts
 from app.plots import reliability as plots
 from app.shell.page import open_page
-from engine.verdict.metrics import reliability_sentence
+from engine.verdict.wording import reliability_sentence
 
 BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mass"}
 

@@ -30,7 +30,7 @@ from engine.store import RunRecord, open_cache, write_shard
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
 from engine.verdict.cache import judge_cache, judge_stability
-from engine.verdict.metrics import mechanism_sentence, reliability_sentence
+from engine.verdict.wording import mechanism_sentence, reliability_sentence
 from tests.serving import Served
 
 FEATURE = FEATURES["r_agg"].label

@@ -20,9 +20,9 @@ from app.plots import controls, gap, mechanism, null, overview, reliability, swe
 from app.plots.theme import Theme
 from app.report.provenance import notes
 from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
-from engine.core.labels import HEADLINES, LOW_TO_HIGH, format_p
+from engine.core.labels import HEADLINES, format_p
 from engine.sweep import chance_range
-from engine.verdict.metrics import reliability_sentence
+from engine.verdict.wording import LOW_TO_HIGH, reliability_sentence
 
 _THEME = Theme()
 _SIDE = 370

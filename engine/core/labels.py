@@ -31,10 +31,6 @@ METHODS = {
 """The paper's short names of its calibrators."""
 _ENSEMBLE = re.compile(r"-last(\d+)$")
 """Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
-LOW_TO_HIGH = "from the low to the high third of samples of like confidence"
-"""What an audited effect is a change of accuracy over."""
-OTHER_SEEDS = "whether it is stable is a question for other seeds"
-"""What one run, or one look at many, leaves open."""
 
 
 def counted(n: int, noun: str) -> str:

@@ -1,7 +1,7 @@
 """Is there a better routing scalar? Every obvious one tried, and the price of having tried them all.
 
 The best of m p-values is small by chance, so it is held against the same search on shuffled routing: among samples of
-like confidence (the audited test's own bins) whole routing rows change places, which keeps all that
+similar confidence (the audited test's own bins) whole routing rows change places, which keeps all that
 the candidates have in common and cuts only their tie to correctness. To move the rows or to move the outcomes of a bin
 pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins of all candidates as they are, so the
 trend statistics of all shuffles are one matrix product.
@@ -104,7 +104,7 @@ class SearchedTest:
 class FeatureSearch:
     """The search over one run: candidates, both tests, and how it was made.
 
-    effect : (m,) change of accuracy from the low to the high third of samples of like confidence, as the trend sees it.
+    effect : (m,) change of accuracy from the low to the high third of samples with similar confidence (`trend_test`).
     matched : whether there were bins enough to match confidence; otherwise neither test's search says anything.
     """
 

@@ -174,7 +174,7 @@ def judge_bandwidth(curves: Sequence[BandwidthCurves], *, feature: str = "the fe
             if curves[0].feature in OWN_CONTROLS
             else f"This run lacks {feature}, so AR-CondCal cannot be fitted"
         )
-        sentence = f"{why}, and there is nothing to set apart; the matched controls are shown alone."
+        sentence = f"{why}: there is nothing to compare, and only the matched controls are shown."
         return BandwidthVerdict("no_routing", sentence, 0)
     for found in curves:
         if not found.has_routing:
@@ -191,14 +191,14 @@ def judge_bandwidth(curves: Sequence[BandwidthCurves], *, feature: str = "the fe
         largest = BandwidthVerdict("one_seed", "", 1, settings).largest()
         sentence = (
             f"Over {n_settings} bandwidths AR-CondCal on {feature} {_largest_clause(largest)}. The cache "
-            "holds one seed of this cell, so there is no seed spread to set this against; the largest of many leads "
-            "is flattered by the choice."
+            "holds one seed of this cell, so this cannot be compared with a spread over seeds; the largest of many "
+            "leads is biased upwards by the choice."
         )
         return BandwidthVerdict("one_seed", sentence, 1, settings)
     if not separated:
         sentence = (
             f"At none of {n_settings} bandwidths does AR-CondCal on {feature} lead both matched controls by more than "
-            f"the spread over {n_seeds} seeds, be it in {names}: no evidence that a bandwidth makes it work."
+            f"the spread over {n_seeds} seeds in {names}: no evidence that a bandwidth makes it work."
         )
         return BandwidthVerdict("none", sentence, n_seeds, settings, carried)
     tried = [lead for lead in carried if lead.metric in {found.metric for found in separated}]

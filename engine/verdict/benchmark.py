@@ -1,4 +1,4 @@
-"""What the calibrators buy, in modest sentences. The only place that phrases them."""
+"""Which calibrators help, and by how much, in sentences. The only place that phrases them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _outcome(contrasts: pd.DataFrame) -> Outcome:
 
 
 _CLOSE: dict[Outcome, str] = {
-    "better": "It gains over both controls; whether that repeats is a question for other runs.",
+    "better": "It gains over both controls; other runs must show whether that repeats.",
     "one_control": "A gain over one control only does not set routing apart from any other second feature.",
     "worse": "No evidence that routing adds anything here.",
     "mixed": "The comparisons point both ways, so read this as no reliable evidence for routing.",
@@ -130,7 +130,7 @@ def judge_seeds(scores: pd.DataFrame, *, alpha: float = 0.05) -> BenchmarkVerdic
         return BenchmarkVerdict("no_routing", opening + _ABSENT, contrasts)
     n_seeds = int(contrasts["n"].max())
     if n_seeds == 1:
-        close = "This cell has one run, so there is no spread over seeds to hold AR-CondCal's differences against."
+        close = "This cell has one run, so AR-CondCal's differences cannot be compared with a spread over seeds."
         return BenchmarkVerdict("one_seed", opening + close, contrasts)
     outcome, close = _conclude(contrasts, f"its {n_seeds} seeds vary")
     return BenchmarkVerdict(outcome, opening + close, contrasts)

@@ -1,4 +1,4 @@
-"""What the protocol says about a whole cache, in modest sentences. The only place that phrases them."""
+"""What the protocol says about a whole cache, in sentences. The only place that phrases them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pandas as pd
 
 from engine.controls import raises_false_alarms
 from engine.core import validation
-from engine.core.labels import HEADLINES, LOW_TO_HIGH, capital, counted, format_p
+from engine.core.labels import HEADLINES, capital, counted, format_p
 from engine.sweep import multiplicity, stability
 from engine.sweep.chance import tested
 from engine.verdict import Verdict
+from engine.verdict.wording import LOW_TO_HIGH, OTHER_SEEDS, UNCHECKED
 
-_UNCHECKED = "How often the tests reject where only confidence matters was not checked here."
 CacheOutcome = Literal["untestable", "no_evidence", "one_test", "disagreement", "evidence"]
 StabilityOutcome = Literal["untestable", "one_seed", "not_repeated", "repeated", "contradictory"]
 
@@ -34,7 +34,7 @@ class CacheVerdict:
 
 @dataclass(frozen=True, eq=False)
 class StabilityVerdict:
-    """Whether anything repeats over seeds and substrates. `cells` is the table of `stability`."""
+    """Whether anything repeats over seeds, models and data sets. `cells` is the table of `stability`."""
 
     outcome: StabilityOutcome
     sentence: str
@@ -66,33 +66,31 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
     if not surviving:
         return (
             "no_evidence",
-            ": no evidence beyond confidence in this cache. What the tests could have seen was not checked here.",
+            ": no evidence beyond confidence in this cache. The power of the tests was not measured here.",
         )
     if missing:
         return (
             "one_test",
-            f". {capital(HEADLINES[surviving[0]])} sees a difference beyond confidence in some runs; "
-            f"{HEADLINES[missing[0]]} could not be run to bear it out. {_UNCHECKED}",
+            f". {capital(HEADLINES[surviving[0]])} finds a difference beyond confidence in some runs; "
+            f"{HEADLINES[missing[0]]} could not be run to confirm it. {UNCHECKED}",
         )
     if surviving == ["paper"]:
         return (
             "disagreement",
-            ". The tests disagree: the paper's test rejects and the finer audited test does not bear it out; read it "
+            ". The tests disagree: the paper's test rejects and the finer audited test does not confirm it; read this "
             "as no reliable evidence beyond confidence.",
         )
     if surviving == ["audited"]:
         return (
             "disagreement",
-            ". The tests disagree: the audited test, which uses every sample, sees a difference beyond confidence in "
-            "some runs, and the paper's test does not bear it out; whether it repeats is a question for the seeds. "
-            f"{_UNCHECKED}",
+            ". The tests disagree: the audited test, which uses every sample, finds a difference beyond confidence in "
+            f"some runs, and the paper's test does not confirm it; {OTHER_SEEDS}. {UNCHECKED}",
         )
     if not n_both:
-        return "disagreement", ". The tests disagree: they reject in different runs, and neither bears the other out."
+        return "disagreement", ". The tests disagree: they reject in different runs, and neither confirms the other."
     return (
         "evidence",
-        f". In {counted(n_both, 'run')} both tests see a difference beyond confidence; whether it repeats is a "
-        f"question for the seeds. {_UNCHECKED}",
+        f". In {counted(n_both, 'run')} both tests find a difference beyond confidence; {OTHER_SEEDS}. {UNCHECKED}",
     )
 
 
@@ -125,9 +123,10 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
         return StabilityVerdict("untestable", f"No run can be tested for {feature}, so nothing can be said.", cells)
     several = cells[cells["n"] > 1]
     if several.empty:
+        tested = "only one run" if len(cells) == 1 else f"{counted(len(cells), 'cell')} of one run each"
         sentence = (
-            f"No cell has a second tested run, so nothing can be said about stability over seeds; "
-            f"{counted(len(cells), 'cell')} of one run each can be tested for {feature}."
+            "No cell has a second tested run, so nothing can be said about stability over seeds; "
+            f"{tested} can be tested for {feature}."
         )
         return StabilityVerdict("one_seed", sentence, cells)
     same = int(several["same_sign"].astype(bool).sum())
@@ -149,8 +148,8 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     elif rising and falling:
         outcome = "contradictory"
         close = (
-            f". Where it repeats it contradicts itself over substrates: accuracy rises with the feature in "
-            f"{counted(rising, 'cell')} and falls in {falling}."
+            ". Where it repeats, its direction differs between models and data sets: accuracy rises with the feature "
+            f"in {counted(rising, 'cell')} and falls in {falling}."
         )
     else:
         outcome = "repeated"
@@ -163,7 +162,7 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     return StabilityVerdict(outcome, opening + close, cells)
 
 
-def _is_wolf(verdict: Verdict, test: str) -> bool:
+def _is_unsound(verdict: Verdict, test: str) -> bool:
     return verdict.false_alarm is not None and raises_false_alarms(verdict.false_alarm[test], verdict.alpha)
 
 
@@ -171,28 +170,26 @@ def could_have_seen(verdicts: Sequence[Verdict]) -> str:
     """What both tests would have found in 80 % of such runs, over some runs whose controls were simulated.
 
     `For the 2 runs shown in detail the controls were simulated: in 80 % of such runs the audited test would have found
-    a gap of 0.03 to 0.04, and the paper's test would have found a gap of 0.11 (in 1 of them none of those tried).`
+    a gap of 0.03 to 0.04, and the paper's test would detect a gap of 0.11 (in 1 of them none of those tried).`
     """
     checked = [verdict for verdict in verdicts if verdict.detectable is not None]
     if not checked:
-        return "What these tests could have seen was not checked."
+        return "The power of these tests was not measured."
     clauses = []
     for test in ("audited", "paper"):
-        sound = [v.detectable[test] for v in checked if v.detectable is not None and not _is_wolf(v, test)]
+        sound = [v.detectable[test] for v in checked if v.detectable is not None and not _is_unsound(v, test)]
         if not sound:
-            clauses.append(
-                f"{HEADLINES[test]} also rejects where only confidence matters, so nothing can be said of it"
-            )
+            clauses.append(f"{HEADLINES[test]} raises too many false alarms for its power to be stated")
             continue
         found = [gap for gap in sound if gap is not None]
-        clause = f"{HEADLINES[test]} would have found none of the gaps tried"
+        clause = f"{HEADLINES[test]} would detect none of the gaps tried"
         asides = []
         if found:
             low, high = f"{min(found):.2f}", f"{max(found):.2f}"
-            clause = f"{HEADLINES[test]} would have found a gap of {low}" + (f" to {high}" if low != high else "")
+            clause = f"{HEADLINES[test]} would detect a gap of {low}" + (f" to {high}" if low != high else "")
             asides += [f"in {len(sound) - len(found)} of them none of those tried"] if len(found) < len(sound) else []
         if len(sound) < len(checked):
-            asides.append(f"in {len(checked) - len(sound)} of them it also rejects where only confidence matters")
+            asides.append(f"in {len(checked) - len(sound)} of them its false-alarm rate is too high")
         clauses.append(clause + (f" ({'; '.join(asides)})" if asides else ""))
     return (
         f"For the {counted(len(checked), 'run')} shown in detail the controls were simulated: in 80 % of such runs "

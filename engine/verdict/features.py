@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from engine.core.labels import HEADLINES, OTHER_SEEDS, counted, format_p
+from engine.core.labels import HEADLINES, counted, format_p
 from engine.core.pvalues import adjust_tested
 from engine.core.types import Progress, RunData
 from engine.features import FEATURES, available_features, feature
 from engine.features.search import FeatureSearch, SearchedTest
 from engine.gaps import PermutationResult, StratifiedResult, permutation_test, trend_test
 from engine.gaps.settings import TestSettings
+from engine.verdict.wording import OTHER_SEEDS
 
 
 def score_row(paper: PermutationResult, audited: StratifiedResult) -> dict[str, float | None]:
@@ -107,4 +108,4 @@ def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) ->
         return f"{found}."
     if audited.search_p is not None and audited.search_p <= alpha:
         return f"{found}, which also exceeds chance."
-    return f"{found}; the finer audited test does not bear it out."
+    return f"{found}; the finer audited test does not confirm it."

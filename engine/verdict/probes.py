@@ -13,11 +13,12 @@ from typing import Literal
 from scipy.stats import binom
 
 from engine.core import validation
-from engine.core.labels import OTHER_SEEDS, counted, format_p
+from engine.core.labels import counted, format_p
 from engine.core.pvalues import sign_test
 from engine.probes.descriptor import Kind
 from engine.probes.result import PROBES, Contrast, ProbeResult, Reference
 from engine.probes.sweep import ProbeSweep
+from engine.verdict.wording import OTHER_SEEDS
 
 Step = Literal["naive", "capacity", "shuffle"]
 STEPS: Mapping[Step, tuple[str, ...]] = {
@@ -27,9 +28,9 @@ STEPS: Mapping[Step, tuple[str, ...]] = {
 }
 NOUNS: Mapping[Kind, str] = {"routing": "routing", "stand_in": "the stand-in", "nothing": "routing"}
 SHUFFLED: Mapping[str, str] = {"routing": "shuffled routing", "the stand-in": "the shuffled stand-in"}
-Outcome = Literal["untestable", "unreliable", "trap", "no_uplift", "capacity", "left_over", "no_evidence", "trace",
-                  "evidence"]  # fmt: skip
-_UNCHECKED = "What these probes could have seen was not checked."
+Outcome = Literal["untestable", "unreliable", "misleading", "no_uplift", "capacity", "left_over", "no_evidence",
+                  "trace", "evidence"]  # fmt: skip
+_UNCHECKED = "The power of these probes was not measured."
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,10 @@ def _naive_step(
 ) -> tuple[Outcome, str]:
     clause = _naive_clause(naive, noun)
     if naive.estimate <= 0:
-        return "no_uplift", f"{clause}: even the naive comparison shows no uplift, so this run sets no trap."
+        return "no_uplift", f"{clause}: even the naive comparison shows no uplift, so there is none to explain."
     return (
-        "trap",
-        f"The naive reading, a trap: “{clause}, so {noun} tells how far confidence can be "
+        "misleading",
+        f"The naive reading, which misleads: “{clause}, so {noun} tells how far confidence can be "
         "trusted.” Two controls are missing.",
     )
 

@@ -1,4 +1,4 @@
-"""From three arrays to one modest sentence. Pages, command line and report all use it; nobody else phrases verdicts."""
+"""From three arrays to one sentence. Pages, command line and report all use it; nobody else phrases verdicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve, raises_false_alarms
 from engine.core import validation
-from engine.core.labels import HEADLINES, LOW_TO_HIGH, OTHER_SEEDS, capital, format_p
+from engine.core.labels import HEADLINES, capital, format_p
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import Progress
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
@@ -18,6 +18,7 @@ from engine.gaps.permutation import PermutationResult, permutation_test_of_count
 from engine.gaps.settings import TestSettings
 from engine.gaps.statistics.trend import trend_test
 from engine.gaps.stratified import StratifiedResult
+from engine.verdict.wording import LOW_TO_HIGH, OTHER_SEEDS, UNCHECKED
 
 _NAMES = {test: capital(label) for test, label in HEADLINES.items()}
 Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
@@ -28,9 +29,9 @@ class Verdict:
     """Both tests of one run and feature, what they could have seen, and how to say it.
 
     paper, audited : the two tests; gap : both gaps with bootstrap intervals.
-    detectable : smallest gap each test would have found with 80 % power (None: none of those tried, or the test cries
-        wolf, so that what it finds is not the gap).
-    false_alarm : share of confidence-only worlds in which each test rejects. Both are None without controls.
+    detectable : smallest gap each test would have found with 80 % power (None: none of those tried, or the test raises
+        false alarms, so that what it finds is not the gap).
+    false_alarm : share of data sets simulated without effect that each test rejects. Both are None without controls.
     """
 
     outcome: Outcome
@@ -67,28 +68,28 @@ def _power_clause(
     detectable: Mapping[str, float | None] | None, false_alarm: Mapping[str, float] | None, alpha: float, largest: float
 ) -> str:
     if detectable is None or false_alarm is None:
-        return "What these tests could have seen was not checked."
+        return "The power of these tests was not measured."
     audited, paper = detectable["audited"], detectable["paper"]
     if audited is not None and paper is not None:
         return (
-            f"In 80 % of such runs the audited test would have noticed a gap of {audited:.2f}, the paper's test a gap "
-            f"of {paper:.2f}."
+            f"In 80 % of such runs the audited test would detect a gap of {audited:.2f} and the paper's test one of "
+            f"{paper:.2f}."
         )
-    wolves = [name for name in detectable if raises_false_alarms(false_alarm[name], alpha)]
-    if audited is None and paper is None and not wolves:
-        return f"Neither test would have found even a gap of {largest:.2f} in 80 % of such runs, so this says little."
+    unsound = [name for name in detectable if raises_false_alarms(false_alarm[name], alpha)]
+    if audited is None and paper is None and not unsound:
+        return f"Neither test would detect even a gap of {largest:.2f} in 80 % of such runs, so this says little."
     clauses = []
     for name in ("audited", "paper"):
         gap = detectable[name]
-        if name in wolves:
+        if name in unsound:
             clauses.append(
-                f"{_NAMES[name]} rejects {_percent(false_alarm[name])} of made-up worlds in which only confidence "
-                "matters, so what it could have seen cannot be said."
+                f"{_NAMES[name]} has a false-alarm rate of {_percent(false_alarm[name])}, so its power cannot be "
+                "stated."
             )
         elif gap is None:
-            clauses.append(f"{_NAMES[name]} would not have noticed even a gap of {largest:.2f} in 80 % of such runs.")
+            clauses.append(f"{_NAMES[name]} would not detect even a gap of {largest:.2f} in 80 % of such runs.")
         else:
-            clauses.append(f"{_NAMES[name]} would have noticed a gap of {gap:.2f} in 80 % of such runs.")
+            clauses.append(f"{_NAMES[name]} would detect a gap of {gap:.2f} in 80 % of such runs.")
     return " ".join(clauses)
 
 
@@ -119,24 +120,24 @@ def _phrase(
         return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
     stability = f"{OTHER_SEEDS}."
     if false_alarm is None:
-        stability += " How often these tests reject where only confidence matters was not checked."
+        stability += f" {UNCHECKED}"
     if believed == ["paper", "audited"]:
-        return "evidence", f"{clauses}: both tests see a difference beyond confidence in this run; {stability}"
+        return "evidence", f"{clauses}: both tests find a difference beyond confidence in this run; {stability}"
     alone = _NAMES[believed[0]]
     other = "audited" if believed == ["paper"] else "paper"
     if p_values[other] is None or other in rejecting:
-        return "evidence", f"{clauses}.{caution} {alone} alone sees a difference beyond confidence here; {stability}"
+        return "evidence", f"{clauses}.{caution} {alone} alone finds a difference beyond confidence here; {stability}"
     if believed == ["audited"]:
         return (
             "disagreement",
-            f"{clauses}.{caution} The two disagree: the audited test, which uses every sample, sees a difference "
-            "beyond confidence in this run, and the paper's test does not bear it out; look at other seeds before "
+            f"{clauses}.{caution} The two disagree: the audited test, which uses every sample, finds a difference "
+            "beyond confidence in this run, and the paper's test does not confirm it; check other seeds before "
             "believing either.",
         )
     audit = "the finer audited test" if audited.matched else "the audited test"
     return (
         "disagreement",
-        f"{clauses}.{caution} The two disagree: the paper's test rejects and {audit} does not bear it out; read it as "
+        f"{clauses}.{caution} The two disagree: the paper's test rejects and {audit} does not confirm it; read this as "
         "no reliable evidence beyond confidence.",
     )
 
@@ -146,7 +147,7 @@ def _discount(
 ) -> tuple[str, list[str]]:
     """Which rejections are believed, and why the others are not.
 
-    A test that cries wolf in confidence-only worlds is not believed; nor is a trend in too few bins to
+    A test that raises false alarms where only confidence matters is not believed; nor is a trend in too few bins to
     match confidence, unless the controls have shown it to be sound.
     """
     caution, believed = "", []
@@ -154,11 +155,10 @@ def _discount(
         rate = false_alarm.get(name)
         if rate is not None and raises_false_alarms(rate, alpha):
             caution += (
-                f" {_NAMES[name]} also rejects {_percent(rate)} of made-up worlds in which only confidence matters, "
-                "so its rejection here counts for nothing."
+                f" {_NAMES[name]} has a false-alarm rate of {_percent(rate)}, so its rejection here does not count."
             )
         elif name == "audited" and unmatched and rate is None:
-            caution += " With too few samples to match confidence, the audited test's rejection counts for nothing."
+            caution += " With too few samples to match confidence, the audited test's rejection does not count."
         else:
             believed.append(name)
     return caution, believed

@@ -15,7 +15,7 @@ from engine.features import feature
 from engine.metrics import ece
 from engine.metrics.mechanism import compare_outcomes, depth_profile, relate_to_error
 from engine.store import open_cache
-from engine.verdict.metrics import mechanism_sentence
+from engine.verdict.wording import mechanism_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
 
 SPREAD = "spread of routing entropy over depth"

@@ -15,7 +15,7 @@ from engine.benchmark import run_benchmark
 from engine.metrics import ece, reliability_table
 from engine.metrics.mechanism import reliability_map
 from engine.metrics.reliability import calibration_summary, class_table
-from engine.verdict.metrics import reliability_sentence
+from engine.verdict.wording import reliability_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
 
 SPREAD = "spread of routing entropy over depth"

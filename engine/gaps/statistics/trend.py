@@ -54,7 +54,7 @@ class TrendDesign:
 
         sum_b n_b (mean score of the upper third of bin b - that of the lower third) / n, where a third is n_b / 3
         samples, one of them in part. About 2n/3 where rho is independent of confidence, and less the more rho follows
-        it: between samples of like confidence there is then only so much distance, and an effect over 2n/3 ranks
+        it: between samples of similar confidence there is then only so much distance, and an effect over 2n/3 ranks
         would be an extrapolation.
         """
         order = np.lexsort((self.scores, self.bins))
@@ -164,7 +164,7 @@ def trend_test(
     T = sum_b sum_{i in b} (R_i - mean_b R) t_i, with permutation variance sum_b S_b k_b (n_b - k_b) / (n_b (n_b - 1)),
     S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
     is the within-bin least-squares slope of correctness on rank, T / sum_b S_b, times the distance between the outer
-    thirds of a bin (`TrendDesign.reach`): the change of accuracy from the low to the high third of samples of like
+    thirds of a bin (`TrendDesign.reach`): the change of accuracy from the low to the high third of samples of similar
     confidence. `n_bins` None means the audited bins (`audited_bins`). Samples of equal confidence go to equal-mass bins
     in their given order.
     """

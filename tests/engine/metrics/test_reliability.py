@@ -8,7 +8,7 @@ import pytest
 from engine import metrics
 from engine.metrics.mechanism import depth_profile, relate_to_error
 from engine.metrics.reliability import calibration_summary, class_table, expected_ece
-from engine.verdict.metrics import mechanism_sentence, reliability_sentence
+from engine.verdict.wording import mechanism_sentence, reliability_sentence
 
 
 def test_summary_by_hand():

@@ -179,7 +179,7 @@ def test_sentence_within_noise():
 @pytest.mark.parametrize(
     ("routing", "entropy", "outcome", "words"),
     [
-        (0.010, 0.021, "better", "It gains over both controls; whether that repeats is a question for other runs."),
+        (0.010, 0.021, "better", "It gains over both controls; other runs must show whether that repeats."),
         (0.010, 0.010, "one_control", "A gain over one control only does not set routing apart"),
         (0.040, 0.021, "worse", "No evidence that routing adds anything here."),
         (0.020 - 0.01, 0.0, "mixed", "The comparisons point both ways"),
@@ -235,7 +235,7 @@ def test_a_gain_that_all_seeds_share_is_seen():
 def test_one_run_concludes_nothing():
     verdict = judge_seeds(seed_scores({name: values[:1] for name, values in SEEDS.items()}))
     assert verdict.outcome == "one_seed"
-    assert "no spread over seeds" in verdict.sentence
+    assert "cannot be compared with a spread over seeds" in verdict.sentence
     assert "±" not in verdict.sentence
 
 

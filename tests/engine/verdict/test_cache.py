@@ -18,7 +18,7 @@ def test_no_rejection_is_no_evidence_and_says_what_was_not_checked():
     assert verdict.sentence == (
         "4 of 5 runs can be tested for mean routing entropy. At p ≤ 0.05 the paper's test rejects 0 (0 after Holm's "
         "correction) and the audited test rejects 1 (0 after Holm's correction), where chance alone gives about 0.2: "
-        "no evidence beyond confidence in this cache. What the tests could have seen was not checked here."
+        "no evidence beyond confidence in this cache. The power of the tests was not measured here."
     )
     assert verdict.counts.loc["audited", "nominal"] == 1
 
@@ -26,11 +26,11 @@ def test_no_rejection_is_no_evidence_and_says_what_was_not_checked():
 @pytest.mark.parametrize(
     ("rows", "outcome", "words"),
     [
-        ((AUDITED, {}), "disagreement", "the audited test, which uses every sample, sees a difference"),
-        ((PAPER, {}), "disagreement", "read it as no reliable evidence"),
+        ((AUDITED, {}), "disagreement", "the audited test, which uses every sample, finds a difference"),
+        ((PAPER, {}), "disagreement", "read this as no reliable evidence"),
         ((PAPER, AUDITED), "disagreement", "they reject in different runs"),
-        ((PAPER | AUDITED, {}), "evidence", "In 1 run both tests see a difference"),
-        ((AUDITED | {"paper_p": NONE}, {"paper_p": NONE}), "one_test", "The audited test sees"),
+        ((PAPER | AUDITED, {}), "evidence", "In 1 run both tests find a difference"),
+        ((AUDITED | {"paper_p": NONE}, {"paper_p": NONE}), "one_test", "The audited test finds"),
         ((UNTESTED, UNTESTED), "untestable", "None of the 2 runs can be tested"),
         ((UNTESTED,), "untestable", "The only run cannot be tested"),
     ],
@@ -114,13 +114,13 @@ def test_what_could_have_been_seen_over_runs():
 
     sentence = could_have_seen([checked(0.031, 0.11), checked(0.042, None)])
     assert sentence.startswith("For the 2 runs shown in detail")
-    assert "the audited test would have found a gap of 0.03 to 0.04" in sentence
-    assert "the paper's test would have found a gap of 0.11 (in 1 of them none of those tried)" in sentence
-    assert "the paper's test would have found none of the gaps tried" in could_have_seen([checked(0.03, None)])
-    wolf = checked(0.03, None, paper_alarms=0.9)
-    assert "the paper's test also rejects where only confidence matters, so nothing can be" in could_have_seen([wolf])
+    assert "the audited test would detect a gap of 0.03 to 0.04" in sentence
+    assert "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried)" in sentence
+    assert "the paper's test would detect none of the gaps tried" in could_have_seen([checked(0.03, None)])
+    unsound = checked(0.03, None, paper_alarms=0.9)
+    assert "the paper's test raises too many false alarms for its power to be" in could_have_seen([unsound])
     assert (
-        "the paper's test would have found a gap of 0.11 (in 1 of them none of those tried; in 1 of them it also"
-    ) in could_have_seen([checked(0.03, 0.11), checked(0.03, None), wolf])
+        "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried; in 1 of them its"
+    ) in could_have_seen([checked(0.03, 0.11), checked(0.03, None), unsound])
     unchecked = Verdict("no_evidence", "", None, None, None, None, None, 0.05)
-    assert could_have_seen([unchecked]) == "What these tests could have seen was not checked."
+    assert could_have_seen([unchecked]) == "The power of these tests was not measured."

@@ -51,13 +51,13 @@ def made_up(repeating, naive, matched, half, hits, n_shuffles=20):
 # Planted worlds
 
 
-def test_the_trap_is_sprung_and_then_taken_apart(repeating):
+def test_the_misleading_reading_is_shown_and_then_taken_apart(repeating):
     outcomes = [judge_probes(repeating, step=step).outcome for step in STEPS]
-    assert outcomes == ["trap", "capacity", "no_evidence"]
+    assert outcomes == ["misleading", "capacity", "no_evidence"]
 
 
 def test_a_profile_that_decides_is_evidence(decisive):
-    assert [judge_probes(decisive, step=step).outcome for step in STEPS] == ["trap", "left_over", "evidence"]
+    assert [judge_probes(decisive, step=step).outcome for step in STEPS] == ["misleading", "left_over", "evidence"]
     sentence = judge_probes(decisive).sentence
     assert "in 0 of 19 tries (p = 0.050)" in sentence
     assert "says something about the error that confidence does not" in sentence
@@ -73,14 +73,14 @@ def test_the_issues_example_in_words(repeating):
     assert verdict.sentence == (
         "A network on confidence and routing explains 0.031 more of the error (held-out R²) than a line on confidence; "
         "a network on confidence alone gains 0.030, and shuffled routing does as well in 9 of 20 tries (p = 0.48): no "
-        "evidence that the uplift is routing. What these probes could have seen was not checked."
+        "evidence that the uplift is routing. The power of these probes was not measured."
     )
 
 
 def test_each_step_knows_no_more_than_it_shows(repeating):
     audited = made_up(repeating, 0.031, -0.002, 0.001, hits=9)
     naive, capacity = (judge_probes(audited, step=step).sentence for step in ("naive", "capacity"))
-    assert naive.startswith("The naive reading, a trap: “A network")
+    assert naive.startswith("The naive reading, which misleads: “A network")
     assert naive.endswith("so routing tells how far confidence can be trusted.” Two controls are missing.")
     assert "confidence alone" not in naive
     assert "gains 0.033 over that line; adding routing to it changes R² by −0.002, 95 % interval −0.003 to −0.001." in (
@@ -109,9 +109,9 @@ def test_every_combination_of_controls(repeating, naive, matched, half, hits, ou
     assert words in verdict.sentence
 
 
-def test_a_run_without_uplift_sets_no_trap(repeating):
+def test_a_run_without_uplift_has_none_to_explain(repeating):
     audited = made_up(repeating, -0.02, -0.05, 0.01, hits=9)
-    assert "sets no trap" in judge_probes(audited, step="naive").sentence
+    assert "so there is none to explain" in judge_probes(audited, step="naive").sentence
     assert judge_probes(audited, step="capacity").sentence.endswith("There is no uplift to explain.")
     unclear = judge_probes(made_up(repeating, 0.02, 0.01, 0.05, hits=9), step="capacity").sentence
     assert "Capacity alone may account for the uplift" in unclear
@@ -185,14 +185,14 @@ def test_over_a_sweep_rejections_stand_beside_chance():
     assert few.sentence == (
         "Over 20 runs the network with routing explains 0.100 more of the error than a line on confidence on average, "
         "and −0.020 against a network on confidence alone (higher in 0 of 20 cells). It beats shuffled routing at "
-        "p ≤ 0.05 in 3 of 20, where chance alone gives about 1.0: no evidence that the uplift is routing. What these "
-        "probes could have seen was not checked."
+        "p ≤ 0.05 in 3 of 20, where chance alone gives about 1.0: no evidence that the uplift is routing. The power "
+        "of these probes was not measured."
     )
     assert judge_probe_sweep(sweep_of(-0.02, [0.048] * 4 + [0.5] * 16)).outcome == "trace"
     evidence = judge_probe_sweep(sweep_of(0.02, [0.048] * 4 + [0.5] * 16))
     assert evidence.outcome == "evidence"
     assert "+0.020 against a network on confidence alone (higher in 20 of 20 cells)" in evidence.sentence
-    assert evidence.sentence.endswith("whether it is stable is a question for other seeds.")
+    assert evidence.sentence.endswith("other seeds must show whether it repeats.")
 
 
 def test_over_a_sweep_a_gain_on_average_is_no_evidence():

@@ -79,10 +79,10 @@ def test_a_test_that_raises_false_alarms_is_not_believed():
     assert verdict.paper.p_value <= 0.05
     assert verdict.false_alarm["paper"] > 0.3
     assert verdict.outcome in ("unreliable", "disagreement")
-    assert "only confidence matters" in verdict.sentence
+    assert "has a false-alarm rate of" in verdict.sentence
 
 
-def test_what_a_test_that_raises_false_alarms_could_have_seen_cannot_be_said():
+def test_what_a_test_that_raises_false_alarms_could_have_seen_cannot_be_stated():
     # The paper's test does not reject here, though it does in most worlds without any gap: no power follows from that.
     rng = np.random.default_rng(7)
     confidence = np.clip(1 - rng.beta(0.5, 6, 4000) * 0.999, 0.1, 1)
@@ -91,10 +91,8 @@ def test_what_a_test_that_raises_false_alarms_could_have_seen_cannot_be_said():
     assert verdict.outcome == "no_evidence"
     assert verdict.false_alarm["paper"] > 0.5
     assert verdict.detectable["paper"] is None
-    assert "would not have noticed" not in verdict.sentence
-    assert verdict.sentence.endswith(
-        "of made-up worlds in which only confidence matters, so what it could have seen cannot be said."
-    )
+    assert "would not detect" not in verdict.sentence
+    assert verdict.sentence.endswith("so its power cannot be stated.")
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.25])
@@ -103,7 +101,8 @@ def test_without_controls_the_verdict_says_so(slope: float):
     assert verdict.outcome == ("evidence" if slope else "no_evidence")
     assert verdict.detectable is None
     assert verdict.false_alarm is None
-    assert "not checked" in verdict.sentence
+    said = "False-alarm rates were not checked" if slope else "The power of these tests was not measured"
+    assert said in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -168,7 +167,7 @@ def test_too_few_samples_to_match_confidence_is_not_evidence():
     assert verdict.audited.p_value < 0.05
     assert verdict.outcome == "unreliable"
     assert "(confidence is not matched by 4 bins; accuracy rises" in verdict.sentence
-    assert "the audited test's rejection counts for nothing" in verdict.sentence
+    assert "the audited test's rejection does not count" in verdict.sentence
 
 
 def test_an_audited_test_that_matches_nothing_is_not_called_finer():

@@ -9,7 +9,7 @@ from engine.features import CustomFeature
 from engine.features import search as feature_search
 from engine.metrics import mechanism
 from engine.verdict import features as verdict_features
-from engine.verdict import metrics as verdict_browse
+from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FEW,

@@ -9,7 +9,7 @@ from engine.controls import table as trust
 from engine.core import contingency, intervals, pvalues, splitting
 from engine.gaps import TESTS
 from engine.metrics import reliability
-from engine.verdict import metrics as verdict_browse
+from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
     ACCURACIES,
     CUT,

@@ -1,4 +1,4 @@
-"""The sentences of the Browse pages on one run: what was measured, with its noise, and nothing more."""
+"""Phrases that several verdicts share, and the Browse pages' sentences on one run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from engine.features import FEATURES
 from engine.metrics.mechanism import DepthProfile, ErrorRelation, RankCorrelation
 from engine.metrics.reliability import CalibrationSummary
 
+LOW_TO_HIGH = "from the low to the high third of samples with similar confidence"
+"""What an audited effect is a change of accuracy over."""
+OTHER_SEEDS = "other seeds must show whether it repeats"
+"""What one run, or one look at many, leaves open."""
+UNCHECKED = "False-alarm rates were not checked here; see Controls."
 _SMALL = 0.02
 
 
