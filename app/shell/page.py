@@ -30,7 +30,6 @@ import streamlit as st
 from app.compute.cache import Current, available_caches, current_cache, names_of, runs
 from app.compute.own_data import OWN, is_own, own
 from app.export import Item, page_html, to_csv
-from app.export.latex import to_latex
 from app.plots.theme import Theme
 from app.registry import page_for
 from app.shell import sidebar
@@ -44,6 +43,7 @@ from app.state.links import run_anchor
 from app.state.selection import Selection
 from app.state.view import BenchmarkView, CacheView, View
 from engine.core.errors import CacheError
+from engine.core.latex import to_latex
 from engine.store import Cache
 
 _CHOSEN = "routecal-chosen"

@@ -26,7 +26,7 @@ from engine.core.pvalues import SignTest, adjust_pvalues, sign_test
 from engine.features import FEATURES
 from engine.gaps.settings import AUDITED, PAPER
 from engine.paper.sources import SOURCES, Evidence
-from engine.paper.tables.studies import MODES
+from engine.paper.tables import MODES
 from engine.probes import ProbeSweep
 from engine.sweep import chance_range, multiplicity, stability
 
