@@ -1,4 +1,4 @@
-"""A question in SQL, with the tables beside it. The answer comes from a limited process; see `engine.sandbox.sql`."""
+"""A question in SQL, with the tables beside it. The answer comes from a limited process; see `engine.sandbox.run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import streamlit as st
 from app.shell.page import Page
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
-from engine.sandbox.sql import ALLOWANCE, MAX_ROWS, Answer, ask, schema
+from engine.sandbox.run import MAX_ROWS, SQL_ALLOWANCE, Answer, ask, schema
 
 EXAMPLES = {
     "Runs": "SELECT run_id, n_samples, n_layers, accuracy\nFROM runs\nORDER BY accuracy DESC",
@@ -47,8 +47,8 @@ def show_sql(page: Page) -> None:
         st.markdown("**The tables**")
         st.code(_described(), language="sql", wrap_lines=True, height=300)
     page.caption(
-        f"Reading only. An answer has at most {MAX_ROWS:,} rows and may take {ALLOWANCE.wall_seconds:g} seconds and "
-        f"{ALLOWANCE.memory_bytes / 1e9:.0f} GB."
+        f"Reading only. An answer has at most {MAX_ROWS:,} rows and may take {SQL_ALLOWANCE.wall_seconds:g} seconds "
+        f"and {SQL_ALLOWANCE.memory_bytes / 1e9:.0f} GB."
     )
     asked = st.session_state.get(_ANSWER)
     if asked is not None and asked[0] == key:

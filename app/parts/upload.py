@@ -14,12 +14,11 @@ from app.serving.local_files import local_files
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
 from engine.importing import ColumnMapping, RunIdentity, build_record, guess_mapping
-from engine.importing.checking import Problem, find_problems
+from engine.importing.checking import N_COLUMNS, Problem, find_problems, first_rows, understood
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
-from engine.importing.grouping import column_groups, with_extra
-from engine.importing.preview import N_COLUMNS, first_rows, understood
+from engine.importing.mapping import column_groups, with_extra
 from engine.importing.readers import FORMATS, Table
-from engine.sandbox.importing import UPLOAD_LIMITS
+from engine.sandbox.run import UPLOAD_LIMITS
 from engine.store import RunRecord
 
 MAX_MEGABYTES = UPLOAD_LIMITS.max_bytes // 1_000_000

@@ -12,8 +12,7 @@ from engine.core import validation
 from engine.core.errors import InvalidInput
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import FloatArray
-from engine.kernel.bandwidth import design
-from engine.kernel.gaussian import UNDERFLOW, gaussian
+from engine.kernel.bandwidth import UNDERFLOW, design, gaussian
 from engine.kernel.regression import check_bandwidth
 
 ROWS_PER_BLOCK = 4096

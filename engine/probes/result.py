@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pandas as pd
+
+from engine.core import validation
+from engine.core.binning import quantile_groups
 from engine.core.types import FloatArray, IntArray
 from engine.probes.networks import Recipe
 
@@ -23,6 +27,7 @@ ROWS_PER_BIN = 5
 NoteCode = Literal[
     "no_profile", "constant_columns", "constant_target", "near_constant_target", "few_rows", "one_initialisation"
 ]
+N_GROUPS = 20
 
 
 @dataclass(frozen=True)
@@ -116,3 +121,26 @@ class ProbeResult:
         """The contrasts that could be formed, by name."""
         formed = {name: getattr(self, name) for name in CONTRASTS}
         return {name: contrast for name, contrast in formed.items() if contrast is not None}
+
+
+def predicted_against_actual(result: ProbeResult, probe: str, *, n_groups: int = N_GROUPS) -> pd.DataFrame:
+    """Mean of |c - t| against its prediction, in quantile groups of the prediction over the held-out half.
+
+    Columns: predicted (mean of the group), actual, low, high (95 % t interval over the group's samples; missing in a
+    group of one), count. The first initialisation speaks, not the mean of several: averaged networks are another,
+    better probe. Equal predictions stay in one group, so there may be fewer groups than asked for.
+    """
+    validation.choice("probe", probe, result.predictions)
+    validation.bins(n_groups, "n_groups")
+    predicted = result.predictions[probe][0]
+    groups = quantile_groups(predicted, n_groups)
+    low, high = groups.interval(result.target)
+    return pd.DataFrame(
+        {
+            "predicted": groups.mean(predicted),
+            "actual": groups.mean(result.target),
+            "low": low,
+            "high": high,
+            "count": groups.counts,
+        }
+    )

@@ -21,7 +21,7 @@ from websockets.exceptions import InvalidStatus
 from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
-from engine.sandbox.importing import UPLOAD_LIMITS
+from engine.sandbox.run import UPLOAD_LIMITS
 from tests.serving import ROOT, Served, serve
 from tests.viewers import Seen, Viewer, run_through
 

@@ -13,8 +13,7 @@ import pytest
 
 from engine.core.errors import InvalidInput, UnknownName
 from engine.importing import Limits, read_stream
-from engine.sandbox.importing import _believed, read_isolated
-from engine.sandbox.run import Allowance, LimitExceeded
+from engine.sandbox.run import Allowance, LimitExceeded, _believed, read_isolated
 
 RNG = np.random.default_rng(0)
 
