@@ -104,7 +104,7 @@ WALKS = {
     ),
     "a feature": (
         "by_hand or first",
-        ["tests/engine/features/test_features.py", "tests/engine/store/test_contingency.py"],
+        ["tests/engine/features/test_features.py"],
     ),
     "a page": (
         "mistakes-full or mistakes-imported or counts or explained",

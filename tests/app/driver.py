@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def open_app(cache: Path, monkeypatch: pytest.MonkeyPatch, page: str, /, **query: str | list[str]) -> AppTest:
     """The page over a cache, with `query` in its address; an exception on the page fails the test."""
     monkeypatch.setenv("ROUTECAL_CACHE", str(cache))
-    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=600)
     for name, value in query.items():
         app.query_params[name] = value
     app.switch_page(str(page_for(page).script))
