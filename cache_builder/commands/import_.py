@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cache_builder.commands.taken import refuse_taken
+from cache_builder.commands.shared_options import refuse_taken
 from cache_builder.provenance import code_version
 from engine.importing import (
     ColumnMapping,

@@ -1,13 +1,18 @@
-"""The folders and the device that train, extract and sweep share as options."""
+"""What several commands share: the folders and the device, and that no run is replaced in passing."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cache_builder.one_run import Places
 from engine.core import validation
+from engine.core.errors import InvalidInput
 from engine.store import default_shards_directory
+from engine.store.shard import shard_path
+
+if TYPE_CHECKING:
+    from cache_builder.one_run import Places
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
@@ -19,5 +24,13 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 
 def places_from(arguments: argparse.Namespace) -> Places:
+    from cache_builder.one_run import Places  # brings torch, which `import` does without
+
     validation.whole("--threads", arguments.threads, 1)
     return Places(arguments.data, arguments.runs, arguments.shards, arguments.device, arguments.threads)
+
+
+def refuse_taken(shards: Path, run_id: str) -> None:
+    target = shard_path(shards, run_id)
+    if target.exists():
+        raise InvalidInput("--run-id", "a name that is not taken", f"{run_id!r}, which exists as {target}")
