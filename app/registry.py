@@ -33,12 +33,14 @@ PAGES: tuple[PageEntry, ...] = (
     PageEntry("mechanism", "Browse", "Mechanism", "What does routing look like across depth, samples and training?"),
     PageEntry("gap", "Test", "Matched-confidence gap", "At the same confidence, does accuracy depend on routing?"),
     PageEntry("null", "Test", "Permutation null", "Could that gap be chance?"),
-    PageEntry("sweep", "Test", "Sweep", "Does it hold across seeds and substrates?"),
-    PageEntry("controls", "Test", "Controls", "Would this test have found an effect, and does it cry wolf?"),
+    PageEntry("sweep", "Test", "Sweep", "Does it hold across seeds, models and data sets?"),
+    PageEntry(
+        "controls", "Test", "Controls", "Could this test detect an effect, and how often does it raise a false alarm?"
+    ),
     PageEntry("bandwidth", "What-if", "Bandwidth lab", "Does any bandwidth make AR-CondCal work?"),
     PageEntry("features", "What-if", "Feature lab", "Is there a better routing scalar?"),
-    PageEntry("calibrators", "What-if", "Calibrators", "What do the calibrators buy?"),
-    PageEntry("probes", "What-if", "Probe audit", "Is the MLP's uplift routing or capacity?"),
+    PageEntry("calibrators", "What-if", "Calibrators", "Which calibrators help, and by how much?"),
+    PageEntry("probes", "What-if", "Probe audit", "Does the MLP probe gain from routing, or only from being larger?"),
     PageEntry("paper", "Evidence", "Paper", "What did the paper publish, and does it add up?"),
     PageEntry("yourdata", "Evidence", "Your data", "What does the protocol say about my model?"),
 )

@@ -64,7 +64,7 @@ parts.show_statements(page, claims)
 
 page.heading("What does this cache say about the paper's conclusions?")
 every = st.toggle(
-    f"Ask all {len(paper.CONCLUSIONS)} conclusions", key="all", bind="query-params",
+    f"Check all {len(paper.CONCLUSIONS)} conclusions", key="all", bind="query-params",
     help="Fits all calibrators and trains the probes on every run, which takes minutes.",
 )  # fmt: skip
 if every:
@@ -81,9 +81,9 @@ differs says that two places of the paper do not fit each other, not which of th
 **This cache's side** follows the same protocol on this cache's runs, without ensembles. Rank correlations are
 Spearman's over rows that both sides have; the uncalibrated row is left out.
 
-**Conclusions.** Over $n$ runs the number that gain is $\text{Binomial}(n, 1/2)$ where nothing is there; a gain is
-called reliable at $p \le 0.05$, after Holm's correction where several are tried. With too few runs to reach that, a
-conclusion is not answerable. Supported means that nothing here speaks against it, which is no proof; runs that share
-their test samples are not quite independent.
+**Conclusions.** Over $n$ runs the number that gain is $\text{Binomial}(n, 1/2)$ without an effect; a gain is called
+reliable at $p \le 0.05$, after Holm's correction where several are tried. With too few runs to reach that, a conclusion
+is not answerable. Supported means that nothing in this cache contradicts it, which is no proof; runs that share their
+test samples are not quite independent.
 """)
 page.finish()

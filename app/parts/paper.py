@@ -22,7 +22,7 @@ from engine.paper.conclusions import as_frame
 from engine.paper.published import TABLES
 
 _MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
-NEAREST = "the one most like the paper's"
+NEAREST = "the cell closest to the paper's"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class PublishedView(CacheView):
         n = int((~is_ensemble(self.runs["suite"])).sum())
         return (
             f"whole cache: {counted(n, 'run')}, ensembles left out · the paper's own protocol: gaps by mean "
-            "routing entropy, AR-CondCal on its spread over depth · of the sidebar only the cache applies · "
-            f"cache {self.cache.fingerprint}"
+            "routing entropy, AR-CondCal on its spread over depth · Only the cache setting in the sidebar affects this "
+            f"page · cache {self.cache.fingerprint}"
         )
 
 
@@ -74,7 +74,7 @@ def differences(table: str, evidence: Evidence) -> str:
         f"{_span(runs['n_samples'])} samples a run"
     )
     text = (
-        f"Other models and other data, so other numbers; what can be compared is the pattern. In the paper: "
+        f"Models and data differ from the paper's; compare patterns, not values. In the paper: "
         f"{TABLES[table].caption} In this cache: {here}."
     )
     otherwise = COUNTERPARTS[table].otherwise if table in COUNTERPARTS else ""

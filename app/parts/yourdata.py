@@ -13,7 +13,7 @@ _WHY = {
     "predictions": "it needs the predicted classes",
     "profile": "it needs routing entropies by layer",
     "columns": "it needs routing entropies or a score of yours",
-    "training": "it needs what was recorded during training",
+    "training": "it needs entropies recorded during training",
     "runs": "it needs runs of other seeds",
 }
 _PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
@@ -33,12 +33,12 @@ _PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "sweep": (("this run's line", ("feature",)), ("stability across seeds", ("runs",))),
     "controls": (("power and false alarms for these samples", ("feature",)),),
     "bandwidth": (
-        ("what the kernel smooths", ("feature",)),
+        ("the kernel regression", ("feature",)),
         ("AR-CondCal at any bandwidth", ("logits", "feature")),
     ),
     "features": (("the paper's features side by side", ()), ("the search for a routing scalar", ("profile",))),
     "calibrators": (("the calibrators on two halves of this run", ("logits",)),),
-    "probes": (("the probes on confidence", ()), ("the probes on more than that", ("columns",))),
+    "probes": (("probes without your scores", ()), ("probes with your scores", ("columns",))),
     "paper": (("the published tables", ()),),
 }
 

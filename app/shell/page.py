@@ -38,7 +38,7 @@ from app.shell.fragment import raise_failure_of_a_fragment
 from app.shell.opening import end_opening
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
-from app.shell.wording import plain
+from app.shell.wording import plain, typeset
 from app.state.links import run_anchor
 from app.state.selection import Selection
 from app.state.view import BenchmarkView, CacheView, View
@@ -78,10 +78,10 @@ class Page:
         """The computed sentence under the title, then the settings in force."""
         self._show("verdict", sentence)
         with st.container(key="verdict"):
-            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
+            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(typeset(sentence))}</p>')
         self._settings()
         if controls and self.name != "controls":
-            st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
+            st.page_link(page_for("controls").script, label="Could this test detect an effect? See Controls.")
 
     def _settings(self) -> None:
         with st.container(key="settings"):
@@ -96,7 +96,7 @@ class Page:
     def require_feature(self) -> None:
         """End the page if the run lacks the feature that it asks about."""
         if self.view.rho is None:
-            self.end(f"This cannot be asked of this run: {self.view.missing}.")
+            self.end(f"This question cannot be answered for this run: {self.view.missing}.")
 
     def heading(self, text: str) -> None:
         self._show("heading", text)
@@ -243,7 +243,9 @@ def draw_sidebar() -> None:
     """
     paths, mine = {path.name: path for path in available_caches()}, own().cache
     if mine is None and st.query_params.get("cache") == OWN:
-        st.sidebar.info("Your data is gone: it goes when its window is closed, reloaded or offline. Bring it again.")
+        st.sidebar.info(
+            "Your data was removed: this happens when its window is closed, reloaded or offline. Upload it again."
+        )
     chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
     path = mine.path if mine is not None and chosen == OWN else paths[chosen]
     try:

@@ -157,7 +157,7 @@ def test_reliability_of_the_chosen_method(cache_path: Path, expected, monkeypatc
 
 def test_what_was_learnt(cache_path: Path, expected, monkeypatch):
     app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0")
-    learnt = table(app, "What it learnt")["What it learnt"]
+    learnt = table(app, "Fitted parameters")["Fitted parameters"]
     assert learnt["Temperature scaling (TS)"] == expected[0].fitted["ts"].summary
     assert learnt["AR-CondCal"].startswith(expected[0].fitted["nw_conf_routing"].summary)
     assert "targets clipped" in learnt["AR-CondCal"]

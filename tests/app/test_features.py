@@ -35,7 +35,7 @@ def test_verdict_and_search_are_the_engines(cache_of_kinds: Path, monkeypatch):
     paper = search.tests["paper"]
     histogram, rows = figures(app)[:2]
     assert numbers(histogram["data"][0]["y"]).sum() == 100
-    assert f"Shuffled routing does as well in {paper.n_as_good} of 100 searches" in shown(app)
+    assert f"Shuffled routing performs as well in {paper.n_as_good} of 100 searches" in shown(app)
     drawn = np.concatenate([numbers(trace["x"]) for trace in rows["data"]])
     tested = np.isfinite(paper.p_values)
     assert np.sort(10**drawn) == pytest.approx(np.sort(paper.p_values[tested]))

@@ -90,7 +90,7 @@ def test_slices_and_populations_change_nothing(cache_path: Path, monkeypatch):
 
 def test_support_and_feature_do_change_it(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "overview", feature="confidence itself", support="9")
-    assert "at least 9 samples a side" in app.caption[0].value
+    assert "at least 9 samples in each outer third" in app.caption[0].value
     assert "8 of 8 runs can be tested for confidence itself" in verdict(app)
 
 

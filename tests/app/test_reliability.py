@@ -206,5 +206,5 @@ def test_other_bins_draw_the_same_fit(cache_of_kinds: Path, monkeypatch):
 def test_of_many_cells_some_are_drawn_and_the_others_can_be_reached(tmp_path: Path, monkeypatch, make_run):
     records = [make_run(f"r{number}", n=60, dataset=f"set {number:02}") for number in range(MOST_RUNS + 3)]
     app = open_app(published(records, tmp_path), monkeypatch, "reliability", methods=["No calibration"])
-    assert f"The first {MOST_RUNS} of {MOST_RUNS + 2} runs are shown; the sidebar leads to any other." in shown(app)
+    assert f"The first {MOST_RUNS} of {MOST_RUNS + 2} runs are shown; choose any other in the sidebar." in shown(app)
     assert len(app.selectbox(key="data").options) == MOST_RUNS + 3

@@ -106,7 +106,7 @@ def test_extra_columns_stand_in_for_a_profile_and_a_seed_may_be_unknown(tmp_path
     with open_cache(path) as cache:
         report = build_report(cache, settings=Settings("margin"))
     text = words(report.items)
-    assert "stand in for it" in text
+    assert "are shown instead" in text
     assert "does not say with which seed" in text
     assert "low and high tertiles of margin differ" in text
 

@@ -198,7 +198,7 @@ def test_it_is_gone_when_the_session_ends(cache_of_kinds: Path, monkeypatch, scr
 
 def test_a_link_to_somebodys_data_opens_nothing(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "gap", cache=OWN)
-    assert "Your data is gone" in app.sidebar.info[0].value
+    assert "Your data was removed" in app.sidebar.info[0].value
     assert "your model" not in shown(app)
 
 
@@ -379,7 +379,7 @@ def test_sql_on_the_page(cache_of_kinds: Path, monkeypatch):
     assert not app.dataframe
 
 
-@pytest.mark.parametrize("example", ["Runs", "Calibration by bin", "Entropy by layer", "Surest mistakes"])
+@pytest.mark.parametrize("example", ["Runs", "Calibration by bin", "Entropy by layer", "Most confident errors"])
 def test_every_example_query_has_an_answer(example: str, cache_of_kinds: Path, monkeypatch):
     app = press(open_app(cache_of_kinds, monkeypatch, "yourdata"), example)
     press(app, "Ask")
@@ -441,7 +441,7 @@ def test_coverage_says_what_is_missing():
     assert rows.loc["Reliability", "shows"] == "confidence against accuracy"
     assert "needs logits" in rows.loc["Reliability", "lacks"]
     assert rows.loc["Matched-confidence gap", "shows"] == ""
-    assert rows.loc["Probe audit", "shows"] == "the probes on confidence"
+    assert rows.loc["Probe audit", "shows"] == "probes without your scores"
     scored = coverage(RunData("a", CONFIDENCE, CORRECT, np.empty((N, 0)), extra={"score": SCORE}), has_logits=False)
     assert scored.set_index("page").loc["Probe audit", "lacks"] == ""
     full = RunData("a", CONFIDENCE, CORRECT, np.zeros((N, 2)), predictions=np.zeros(N, dtype=np.int64))

@@ -43,7 +43,7 @@ def test_the_first_page_also_answers_to_its_name(visit):
     page = visit(f"{PAGES[0].name}?support=7")
     assert page.get_by_role("dialog").count() == 0
     expect(page.get_by_role("heading", name=PAGES[0].question)).to_be_visible()
-    assert "at least 7 samples a side" in page.get_by_test_id("stCaptionContainer").first.inner_text()
+    assert "at least 7 samples in each outer third" in page.get_by_test_id("stCaptionContainer").first.inner_text()
 
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
@@ -111,7 +111,7 @@ def test_a_choice_survives_a_page_switch(visit, idle):
     idle(page)
     caption = page.get_by_test_id("stCaptionContainer").first.inner_text()
     assert "Block-AR (b = 2)" in caption
-    assert "at least 7 samples a side" in caption
+    assert "at least 7 samples in each outer third" in caption
 
 
 def test_presenter_mode_hides_the_sidebar_and_turns_pages(visit):

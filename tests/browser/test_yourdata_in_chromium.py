@@ -47,7 +47,7 @@ def test_bringing_a_file(visit, idle, width: int):
 
         other = visit("gap?cache=your+data", stranger=True)
         assert "your model" not in other.get_by_test_id("stMain").inner_text()
-        expect(other.get_by_text("Your data is gone")).to_be_visible()
+        expect(other.get_by_text("Your data was removed")).to_be_visible()
         assert other.get_by_role("combobox", name="Cache").count() == 0
 
     page.close()
