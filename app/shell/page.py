@@ -148,34 +148,35 @@ class Page:
         columns |= {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
         marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
         styled = shown.style.apply(lambda column: marks.get(column.name, [""] * len(column))) if marks else shown
-        st.dataframe(
-            styled,
-            hide_index=True,
-            width="stretch",
-            height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
-            column_config=columns,
-            row_height=_WRAPPED if widths else None,
-            key=f"table-{key}",
-        )
-        left, right, _ = st.columns([1, 1, 6])
-        stem = f"routecal-{self.name}-{key}"
-        left.download_button(
-            "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
-        )
-        right.download_button(
-            "LaTeX",
-            lambda: to_latex(
-                shown,
-                caption=f"{page_for(self.name).title}: {self.view.caption()}.",
-                label=f"tab:{stem}",
-                formats=patterns,
-                places={names[name]: placed for name, placed in (places or {}).items()},
-            ),
-            f"{stem}.tex",
-            "text/x-tex",
-            key=f"latex-{key}",
-            on_click="ignore",
-        )
+        with st.container(key=f"table-{key}"):  # a table itself gets no class from its key
+            st.dataframe(
+                styled,
+                hide_index=True,
+                width="stretch",
+                height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
+                column_config=columns,
+                row_height=_WRAPPED if widths else None,
+                key=f"rows-{key}",
+            )
+            left, right, _ = st.columns([1, 1, 6])
+            stem = f"routecal-{self.name}-{key}"
+            left.download_button(
+                "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
+            )
+            right.download_button(
+                "LaTeX",
+                lambda: to_latex(
+                    shown,
+                    caption=f"{page_for(self.name).title}: {self.view.caption()}.",
+                    label=f"tab:{stem}",
+                    formats=patterns,
+                    places={names[name]: placed for name, placed in (places or {}).items()},
+                ),
+                f"{stem}.tex",
+                "text/x-tex",
+                key=f"latex-{key}",
+                on_click="ignore",
+            )
 
     def sentences(self, frame: pd.DataFrame, *, names: Mapping[str, str]) -> None:
         """A short table of words, which wrap here where `table` would cut them."""
