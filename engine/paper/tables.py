@@ -133,6 +133,11 @@ HEADLINE = {
 NO_LOGITS = "no run of this cache has logits and labels, so no calibrator can be fitted"
 
 
+def _method(name: str) -> str:
+    """The paper's name of a method, or ours where it has none."""
+    return METHOD_ROWS.get(name, CALIBRATORS[name].label)
+
+
 def of_cell(
     rows: Mapping[str, str], columns: Mapping[str, str], skip: tuple[str, ...], evidence: Evidence, cell: str
 ) -> pd.DataFrame:
@@ -216,7 +221,7 @@ def intervals(evidence: Evidence) -> pd.DataFrame:
 
     def cells() -> Cells:
         for row in rows[rows["metric"].isin(names)].to_dict("records"):
-            name = f"{row['run']}: {METHOD_ROWS.get(row['method'], row['method'])}"
+            name = f"{row['run']}: {_method(row['method'])}"
             column = names[row["metric"]]
             for end, field in (("", "value"), (" CI low", "ci_low"), (" CI high", "ci_high")):
                 yield name, f"{column}{end}", row[field], None, 1
@@ -325,7 +330,7 @@ def sizes(evidence: Evidence) -> pd.DataFrame:
 
     def cells() -> Cells:
         for row in curves.to_dict("records"):
-            yield METHOD_ROWS.get(row["method"], row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
+            yield _method(row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
 
     return tidy(cells(), NO_LOGITS)
 
@@ -336,7 +341,7 @@ def splits(evidence: Evidence) -> pd.DataFrame:
 
     def cells() -> Cells:
         for row in counts.to_dict("records"):
-            name, n = METHOD_ROWS.get(row["method"], row["method"]), row["n_trials"]
+            name, n = _method(row["method"]), row["n_trials"]
             yield name, "First", f"{row['n_first']}/{n}", None, n
             yield name, "Mean rank", row["mean_rank"], None, n
             yield name, "ECE", row["mean"], row["std"], n

@@ -189,6 +189,15 @@ def test_ablation_differences_are_those_of_block_ar(evidence: Evidence):
     assert cell_of(frame, row, "Δ vs Conf-only")[0] == pytest.approx(difference)
 
 
+def test_the_naive_contrast_is_the_difference_of_its_probes(evidence: Evidence):
+    probes, gains = build("naive_probe", evidence), build("probe_contrasts_by_run", evidence)
+    row = f"{BLOCK} · seed 0"
+    uplift = cell_of(probes, row, "Full (MLP) R²")[0] - cell_of(probes, row, "Conf-only (linear) R²")[0]
+    assert cell_of(gains, row, "naive")[0] == pytest.approx(uplift)
+    both = [cell_of(gains, f"{BLOCK} · seed {seed}", "naive")[0] for seed in (0, 1)]
+    assert cell_of(build("probe_contrasts", evidence), BLOCK, "naive")[0] == pytest.approx(sum(both) / 2)
+
+
 def test_nearest_cell_prefers_variant_then_data_then_backbone(evidence: Evidence):
     cells = cells_with_logits(evidence)
     assert COUNTERPARTS["calibration"].nearest(cells) == BLOCK

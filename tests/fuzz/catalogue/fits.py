@@ -146,7 +146,7 @@ def _pooled(run: Any, **settings: Any) -> object:
         "n_layers": 1,
     }
     pooled = probes.pool(pd.DataFrame([identity]), [found])
-    return pooled, probes.probe_tables(pooled), verdict_probes.judge_probe_sweep(pooled)
+    return pooled, verdict_probes.judge_probe_sweep(pooled)
 
 
 PROBE_ENTRIES = [
@@ -176,7 +176,7 @@ PROBE_ENTRIES = [
         },
         at_most=60,
         at_least=8,
-        covers=(probes.audit_run, probes.pool, probes.probe_tables, verdict_probes.judge_probe_sweep),
+        covers=(probes.audit_run, probes.pool, verdict_probes.judge_probe_sweep),
     ),
     Entry("probes.descriptor", probes.descriptor, {"run": RUN}, {"layer_names": TEXT}),
 ]
