@@ -58,7 +58,7 @@ def bootstrap_gap_of_counts(
     min_support: int = MIN_SUPPORT,
     level: float = 0.95,
 ) -> BootstrapResult:
-    """The bootstrap of counts that were tabulated in numpy or in SQL."""
+    """The bootstrap of counts that were tabulated before."""
     validation.draws("n_resamples", n_resamples)
     validation.seed(seed)
     validation.fraction("level", level)

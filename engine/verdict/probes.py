@@ -1,4 +1,4 @@
-"""What the probes say about one run and about a sweep, in modest sentences. The only place that phrases them.
+"""What the probes say about one run and about a sweep, in sentences. The only place that phrases them.
 
 A lecture may show the comparison one control at a time: STEPS lists the probes that each step sees, and the sentence of
 a step knows no more than they do.
