@@ -15,6 +15,7 @@ def typeset(text: str) -> str:
 
 def plain(text: str) -> str:
     """The same for Markdown, which leaves it alone: names of runs and columns come from files."""
+    text = typeset(text)
     for symbol in ("\\", "*", "_", "`", "[", "]", "<", ">", "$", "#", "|", "~"):
         text = text.replace(symbol, f"\\{symbol}")
-    return typeset(text)
+    return text
