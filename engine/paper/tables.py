@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -159,41 +159,34 @@ def of_cell(
     return tidy(cells(), NO_LOGITS if evidence["scores"].empty else f"{cell} has no run with logits")
 
 
-def _by_cell_metrics(evidence: Evidence, keep: Callable[[pd.DataFrame], pd.Series[Any]], reason: str) -> pd.DataFrame:
-    """Uncalibrated metrics by cell."""
+def _by_cell_metrics(evidence: Evidence, runs: pd.DataFrame, reason: str) -> pd.DataFrame:
+    """Uncalibrated metrics of these runs by cell."""
     scores = with_cells(evidence["scores"], evidence)
-    raw = scores[(scores["method"] == REFERENCE) & keep(scores)]
+    raw = scores[(scores["method"] == REFERENCE) & scores["run_id"].isin(runs["run_id"])]
 
     def cells() -> Cells:
-        for name, runs in raw.groupby("cell", sort=False):
+        for name, rows in raw.groupby("cell", sort=False):
             for column, metric in {"Acc@1": "accuracy", "ECE": "ece", "NLL": "nll", "Brier": "brier"}.items():
-                yield str(name), column, *means(runs.loc[runs["metric"] == metric, "value"])
+                yield str(name), column, *means(rows.loc[rows["metric"] == metric, "value"])
 
     return tidy(cells(), reason)
 
 
-def _everything(rows: pd.DataFrame) -> pd.Series[Any]:
-    return rows["cell"].notna()
-
-
-def _swin_cifar10(rows: pd.DataFrame) -> pd.Series[Any]:
-    return rows["backbone"].str.contains("swin", regex=False) & (rows["dataset"] == "cifar10")
-
-
 def raw_summary(evidence: Evidence) -> pd.DataFrame:
     reason = "no Swin run on CIFAR-10 with logits; the table of all completed cells shows what there is"
-    return _by_cell_metrics(evidence, _swin_cifar10, reason)
+    swin = evidence.runs["backbone"].str.contains("swin", regex=False) & (evidence.runs["dataset"] == "cifar10")
+    return _by_cell_metrics(evidence, evidence.runs[swin], reason)
 
 
 def replication(evidence: Evidence) -> pd.DataFrame:
-    return _by_cell_metrics(evidence, _everything, NO_LOGITS)
+    return _by_cell_metrics(evidence, evidence.runs, NO_LOGITS)
 
 
 def imported(evidence: Evidence) -> pd.DataFrame:
     sources = [str(json.loads(text or "{}").get("source", "")) for text in evidence.runs["provenance"]]
-    trained_here = evidence.runs.loc[[source == "cache_builder train" for source in sources], "run_id"]
+    others = evidence.runs.loc[[source != "cache_builder train" for source in sources]]
     reason = "the paper shows runs of another pipeline here, and this cache has no imported run with logits"
-    return _by_cell_metrics(evidence, lambda rows: ~rows["run_id"].isin(trained_here), reason)
+    return _by_cell_metrics(evidence, others, reason)
 
 
 def block_sizes(evidence: Evidence) -> pd.DataFrame:
@@ -326,10 +319,9 @@ def features_of_cell(evidence: Evidence, cell: str) -> pd.DataFrame:
 
 def sizes(evidence: Evidence) -> pd.DataFrame:
     """ECE by the number of calibration samples, over random subsets and runs."""
-    curves = size_curves(evidence["sizes"], "ece")
 
     def cells() -> Cells:
-        for row in curves.to_dict("records"):
+        for row in size_curves(evidence["sizes"], "ece").to_dict("records"):
             yield _method(row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
 
     return tidy(cells(), NO_LOGITS)
