@@ -108,7 +108,7 @@ def test_the_run_to_compare_with_stands_beside(cache_of_kinds: Path, monkeypatch
 def test_a_run_without_logits_says_what_is_missing_and_shows_the_rest(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Block-AR (b = 2)")
     assert "Not shown: this run has no logits" in shown(app)
-    assert "does not say which class was predicted" in shown(app)
+    assert "has no predicted classes" in shown(app)
     assert any(figure["data"][0]["type"] == "heatmap" for figure in figures(app))
 
 
