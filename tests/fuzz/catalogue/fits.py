@@ -22,7 +22,6 @@ from tests.fuzz.catalogue.entry import (
 from tests.fuzz.strategies import (
     CONFIDENCE,
     CORRECT,
-    FLAG,
     LABELS,
     LOGITS,
     RHO,
@@ -65,7 +64,6 @@ KERNEL = [
             "bandwidth": number(0.0, 0.1, 1e-300, 1e300),
             "grid": Kind(lambda s: RHO.valid(s).map(lambda a: (a[:5], a[:4]))),
         },
-        {"exact": FLAG},
         missing={"value": FAR},
     ),
     Entry(
