@@ -101,7 +101,7 @@ def test_from_a_file_to_the_engines_verdict(name: str, cache_of_kinds: Path, mon
     assert expected.sentence in verdict(app)
     assert app.selectbox(key="cache").value == OWN
     assert "your model · a · uploaded" in app.caption[0].value
-    assert "In use." in app.success[0].value
+    assert "In use on every page" in app.success[0].value
 
 
 def test_the_example_is_one_click_away(cache_of_kinds: Path, monkeypatch):
@@ -366,15 +366,15 @@ def test_formulas_do_not_reach_a_spreadsheet():
 
 def test_sql_on_the_page(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "yourdata")
-    press(app, "Ask")
+    press(app, "Run query")
     assert "full-s0" in app.dataframe[-1].value["run_id"].tolist()
     press(app, "Calibration by bin")
     assert "floor(confidence * 15)" in app.text_area[0].value
-    press(app, "Ask")
+    press(app, "Run query")
     assert not app.error
     assert {"bin", "accuracy"} <= set(app.dataframe[-1].value.columns)
     app.text_area[0].set_value("SELECT * FROM read_csv('/etc/passwd')").run()
-    press(app, "Ask")
+    press(app, "Run query")
     assert "read\\_csv" in app.error[0].value
     assert not app.dataframe
 
@@ -382,7 +382,7 @@ def test_sql_on_the_page(cache_of_kinds: Path, monkeypatch):
 @pytest.mark.parametrize("example", ["Runs", "Calibration by bin", "Entropy by layer", "Most confident errors"])
 def test_every_example_query_has_an_answer(example: str, cache_of_kinds: Path, monkeypatch):
     app = press(open_app(cache_of_kinds, monkeypatch, "yourdata"), example)
-    press(app, "Ask")
+    press(app, "Run query")
     assert not app.error
     assert len(app.dataframe[-1].value) > 3
 
@@ -390,7 +390,7 @@ def test_every_example_query_has_an_answer(example: str, cache_of_kinds: Path, m
 def test_sql_over_ones_own_data(cache_of_kinds: Path, monkeypatch):
     app = press(open_app(cache_of_kinds, monkeypatch, "yourdata"), "Try the example")
     press(app, "Use this data")
-    press(app, "Ask")
+    press(app, "Run query")
     assert app.dataframe[-1].value["run_id"].tolist() == ["your-data"]
 
 
