@@ -106,6 +106,10 @@ WALKS = {
         "by_hand or first",
         ["tests/engine/features/test_features.py"],
     ),
+    "a statistic": (
+        "high_minus_low or null-full or controls-full",
+        ["tests/engine/gaps/test_high_minus_low.py", "tests/app/test_pages.py"],
+    ),
     "a page": (
         "mistakes-full or mistakes-imported or counts or explained",
         ["tests/app/test_pages.py", "tests/app/test_mistakes.py", "tests/test_docs.py"],
