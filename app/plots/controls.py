@@ -77,7 +77,7 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
         if len(loud)
         else "No test raises too many false alarms on this run and feature"
     )
-    fig = figure(theme, title=title, x="share of simulations without effect that are rejected", y="", height=420)
+    fig = figure(theme, title=title, x="false-alarm rate", y="", height=420)
     fig.add_trace(
         go.Scatter(
             x=table["rate"], y=table["label"], mode="markers", showlegend=False,

@@ -35,9 +35,7 @@ class Surface:
     weight: FloatArray
 
 
-def nw_surface(
-    x_cal: ArrayLike, t_cal: ArrayLike, bandwidth: ArrayLike, grid: tuple[ArrayLike, ArrayLike]
-) -> Surface:
+def nw_surface(x_cal: ArrayLike, t_cal: ArrayLike, bandwidth: ArrayLike, grid: tuple[ArrayLike, ArrayLike]) -> Surface:
     """The two-regressor `nw_regress` at every point of a grid.
 
     On a grid the product kernel is separable: the numerator is A' diag(t) B with A_ia = K((x_i1 - a) / h_1) and

@@ -1,4 +1,4 @@
-"""The probe audit over every run of a cache: pooled R^2, contrasts by substrate, and where confidence alone wins."""
+"""The probe audit over every run of a cache: pooled R^2, contrasts by cell, and where confidence alone wins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProbeSweep:
     contrasts : one row per run and contrast: estimate, t interval over initialisations (low, high), and for the
         routing-specific one the permutation p.
     pooled : one row per probe: mean and std over the runs that have a profile and a defined R^2.
-    groups : one row per substrate (backbone, data set, variant, ...) and contrast: mean and std over its runs.
+    groups : one row per cell (backbone, data set, variant, ...) and contrast: mean and std over its runs.
     notes : one row per remark about a run.
     """
 

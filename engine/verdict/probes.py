@@ -48,7 +48,7 @@ def judge_probes(
 
     Evidence takes an uplift and both controls: the full network does better than a line on confidence, better than a
     network on confidence alone (the 95 % interval over initialisations lies above zero), and better than when its
-    profile is permuted at like confidence (p at most `alpha`). `kind` says what the full probes were given beside
+    profile is permuted at similar confidence (p at most `alpha`). `kind` says what the full probes were given beside
     confidence.
     """
     validation.choice("kind", kind, NOUNS)
