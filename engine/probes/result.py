@@ -62,8 +62,8 @@ class Reference:
     """Held-out R^2 that the full-profile network reaches when H says nothing beyond confidence.
 
     Null hypothesis: given confidence, H is independent of correctness. Each shuffle permutes the rows of H among
-    training rows with similar confidence (equal-mass bins of about `ROWS_PER_BIN`) and trains from the initial weights of
-    the observed network. Observed and shuffled values are then one function of equally likely data sets, whence
+    training rows with similar confidence (equal-mass bins of about `ROWS_PER_BIN`) and trains from the observed
+    network's initial weights. Observed and shuffled values are then one function of equally likely data sets, whence
     p = (1 + #{shuffled >= observed}) / (1 + n) is valid: exactly if H is independent of confidence and correctness,
     and as far as the bins match confidence if H follows it. Permuting the training half is enough; the held-out half
     is part of what is held fixed.
