@@ -64,7 +64,7 @@ def test_verdict_counts_statements_and_conclusions(make_cache: Callable[..., Pat
     assert summarise_claims(audit()) in verdict(app)
     assert "126 of 179 statements agree with the paper's own tables, 50 differ and 3 cannot be checked" in verdict(app)
     assert "Of the 5 of the paper's 13 conclusions asked so far, this cache supports" in verdict(app)
-    assert "only the cache applies" in app.caption[0].value
+    assert "Only the cache setting in the sidebar affects this page" in app.caption[0].value
 
 
 def test_the_sweep_stands_beside_the_papers(cache_path: Path, monkeypatch):
@@ -78,7 +78,7 @@ def test_the_sweep_stands_beside_the_papers(cache_path: Path, monkeypatch):
     assert table_of(app, 0).loc[0, "Max gap"] == "0.193 ± 0.107"
     assert list(table_of(app, 1).columns) == list(table_of(app, 0).columns)
     assert BLOCK in set(table_of(app, 1)["Row"])
-    assert "Other models and other data, so other numbers" in shown(app)
+    assert "Models and data differ from the paper's; compare patterns, not values." in shown(app)
     assert "5,000 shuffles" in shown(app)
 
 

@@ -294,7 +294,7 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
     swept: list[int] = []
 
     def counted(*arguments: object, **settings: object) -> pd.DataFrame:
-        swept.append(settings["min_support"])
+        swept.append(settings["settings"].min_support)
         return diagnose(*arguments, **settings)
 
     monkeypatch.setattr("app.compute.sweep.diagnose", counted)
