@@ -266,12 +266,11 @@ class Reading:
 
 def conclude(evidence: Evidence) -> list[Reading]:
     """Every conclusion whose source was computed, in the paper's order."""
-    return [_read(item, evidence) for item in CONCLUSIONS if evidence.has([item.source])]
-
-
-def _read(item: Conclusion, evidence: Evidence) -> Reading:
-    finding = item.check(evidence)
-    return Reading(item.key, item.claim, item.where, finding.outcome, finding.found, item.rule, finding.numbers)
+    asked = [(item, item.check(evidence)) for item in CONCLUSIONS if evidence.has([item.source])]
+    return [
+        Reading(item.key, item.claim, item.where, finding.outcome, finding.found, item.rule, finding.numbers)
+        for item, finding in asked
+    ]
 
 
 def as_frame(readings: Iterable[Reading]) -> pd.DataFrame:

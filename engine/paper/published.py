@@ -19,6 +19,31 @@ DIRECTORY = Path(__file__).resolve().parents[2] / "data" / "paper"
 STATEMENTS = "statements"
 COLUMNS = ("table", "row", "column", "value", "std", "n", "note")
 
+RAW = "No calibration"
+TS = "Temp. Scaling (TS)"
+AR_CONDCAL = "AR-CondCal"
+KERNEL_FAMILY = ("Conf-only", "Conf + PredEntropy", AR_CONDCAL)
+BINNING = ("Histogram Binning", "BBQ")
+
+CELLS = {
+    "calibration": "Swin-Tiny / C-10 / Block-AR",
+    "calibration_swin_c10_full": "Swin-Tiny / C-10 / Full-AR",
+    "calibration_deit_c10_block": "DeiT-Small / C-10 / Block-AR",
+    "calibration_deit_c10_full": "DeiT-Small / C-10 / Full-AR",
+    "calibration_swin_c100_block": "Swin-Tiny / C-100 / Block-AR",
+    "calibration_deit_c100_block": "DeiT-Small / C-100 / Block-AR",
+    "calibration_deit_c100_full": "DeiT-Small / C-100 / Full-AR",
+    "calibration_swin_c100_full": "Swin-Tiny / C-100 / Full-AR",
+}
+"""The eight three-seed calibration tables and the row of the same cell in the raw summary."""
+
+CALIBRATION_COLUMNS = ("ECE", "AdaECE", "NLL", "Brier", "Worst-tertile ECE")
+SEED_ROWS = {
+    variant: tuple(f"{name} / seed {seed}" for seed in range(3))
+    for variant, name in (("Block-AR", "Block-AR (b=2)"), ("Full-AR", "Full-AR"))
+}
+"""The rows of single seeds in the per-seed table, by variant."""
+
 
 @dataclass(frozen=True)
 class PublishedTable:
@@ -30,7 +55,8 @@ class PublishedTable:
     caption: str
 
 
-def _cell(name: str, cell: str) -> PublishedTable:
+def _cell(name: str) -> PublishedTable:
+    cell = CELLS[name].replace("C-10", "CIFAR-10")
     return PublishedTable(
         name,
         "tab:cal-per-cell-combined",
@@ -41,148 +67,98 @@ def _cell(name: str, cell: str) -> PublishedTable:
 
 _TABLES = (
     PublishedTable(
-        "matched_gap",
-        "tab:phenomenon",
-        "Matched-confidence gap, seed 0",
-        "Swin-Tiny on CIFAR-10, seed 0: largest and weighted accuracy gap between the outer routing tertiles at "
-        "equal confidence, bootstrap interval, bin support and within-bin permutation p.",
+        "matched_gap", "tab:phenomenon", "Matched-confidence gap, seed 0",
+        "Swin-Tiny on CIFAR-10, seed 0: largest and weighted accuracy gap between the outer routing tertiles at equal"
+        " confidence, bootstrap interval, bin support and within-bin permutation p.",
     ),
     PublishedTable(
-        "calibration",
-        "tab:calibration_block_ar",
-        "Calibrators on Swin-Tiny / CIFAR-10 / Block-AR",
+        "calibration", "tab:calibration_block_ar", "Calibrators on Swin-Tiny / CIFAR-10 / Block-AR",
         "The main comparison of post-hoc calibrators on the held-out half, three seeds; tertiles of routing-depth "
         "variation for the worst-tertile ECE.",
     ),
     PublishedTable(
-        "supplementary_metrics",
-        "tab:cwece-supp",
-        "MCE, classwise ECE and SmoothECE",
+        "supplementary_metrics", "tab:cwece-supp", "MCE, classwise ECE and SmoothECE",
         "Three further metrics for the calibrators of the main table, same cell and seeds.",
     ),
     PublishedTable(
-        "paired_deltas",
-        "tab:paired-delta",
-        "Paired changes of NLL and Brier",
+        "paired_deltas", "tab:paired-delta", "Paired changes of NLL and Brier",
         "Change against the uncalibrated model of the same seed, mean and standard deviation over three seeds.",
     ),
-    _cell("calibration_swin_c10_full", "Swin-Tiny / CIFAR-10 / Full-AR"),
-    _cell("calibration_deit_c10_block", "DeiT-Small / CIFAR-10 / Block-AR"),
-    _cell("calibration_deit_c10_full", "DeiT-Small / CIFAR-10 / Full-AR"),
-    _cell("calibration_swin_c100_block", "Swin-Tiny / CIFAR-100 / Block-AR"),
-    _cell("calibration_deit_c100_block", "DeiT-Small / CIFAR-100 / Block-AR"),
-    _cell("calibration_deit_c100_full", "DeiT-Small / CIFAR-100 / Full-AR"),
-    _cell("calibration_swin_c100_full", "Swin-Tiny / CIFAR-100 / Full-AR"),
+    *map(_cell, list(CELLS)[1:]),
     PublishedTable(
-        "parameter_overhead",
-        "tab:overhead-params",
-        "Parameter counts",
+        "parameter_overhead", "tab:overhead-params", "Parameter counts",
         "Millions of parameters without and with the routing path, and what the path adds.",
     ),
     PublishedTable(
-        "gap_robustness",
-        "tab:gap-robustness",
-        "Robustness of the gap, seed 0",
+        "gap_robustness", "tab:gap-robustness", "Robustness of the gap, seed 0",
         "The gaps of the first table with bootstrap intervals for both statistics; printed with statistics as rows, "
         "kept here with variants as rows.",
     ),
     PublishedTable(
-        "per_seed_diagnostics",
-        "tab:perseed-swin-c10-diagnostic",
-        "Gap diagnostics by seed",
+        "per_seed_diagnostics", "tab:perseed-swin-c10-diagnostic", "Gap diagnostics by seed",
         "Swin-Tiny on CIFAR-10, every seed of both variants: accuracy, gaps, support, permutation p and decision.",
     ),
     PublishedTable(
-        "bandwidth",
-        "tab:bw-sensitivity",
-        "Bandwidth of AR-CondCal",
+        "bandwidth", "tab:bw-sensitivity", "Bandwidth of AR-CondCal",
         "Five ways to choose the kernel bandwidth, pooled over eight CIFAR-10 runs.",
     ),
     PublishedTable(
-        "probe_sanity",
-        "tab:probe-sanity",
-        "Probe audit",
+        "probe_sanity", "tab:probe-sanity", "Probe audit",
         "Held-out R² of five regressors of the calibration error, pooled over 18 runs.",
     ),
     PublishedTable(
-        "feature_ablation_vit",
-        "tab:feature-ablation-vit",
-        "Second features on ViT-B/16",
+        "feature_ablation_vit", "tab:feature-ablation-vit", "Second features on ViT-B/16",
         "ECE of the kernel calibrator with each second feature, four single-seed ViT-B/16 cells.",
     ),
     PublishedTable(
-        "vit_headline",
-        "tab:vit-cross-arch-headline",
-        "Calibrators on ViT-B/16",
+        "vit_headline", "tab:vit-cross-arch-headline", "Calibrators on ViT-B/16",
         "Four calibrators on three single-seed ViT-B/16 cells, three decimals.",
     ),
     PublishedTable(
-        "raw_summary",
-        "tab:seed-variance-raw",
-        "Raw metrics, Swin-Tiny / CIFAR-10",
+        "raw_summary", "tab:seed-variance-raw", "Raw metrics, Swin-Tiny / CIFAR-10",
         "Accuracy, ECE, NLL and Brier before calibration, mean and standard deviation over three seeds.",
     ),
     PublishedTable(
-        "replication_summary",
-        "tab:replication-summary",
-        "Raw metrics of all completed cells",
+        "replication_summary", "tab:replication-summary", "Raw metrics of all completed cells",
         "Accuracy, ECE, NLL and Brier before calibration by backbone, data set and variant, with the DrLoc control.",
     ),
     PublishedTable(
-        "ar_sweep",
-        "tab:ar-sweep",
-        "The 30-run sweep",
+        "ar_sweep", "tab:ar-sweep", "The 30-run sweep",
         "Gaps, smallest permutation p and number of rejections by cell.",
     ),
     PublishedTable(
-        "ablation_plan",
-        "tab:ablation-plan",
-        "Summary of the ablation",
+        "ablation_plan", "tab:ablation-plan", "Summary of the ablation",
         "One row that lists the block sizes tried and quotes three raw worst-tertile ECEs.",
     ),
     PublishedTable(
-        "block_sizes",
-        "tab:blocksize-ablation",
-        "Block sizes",
+        "block_sizes", "tab:blocksize-ablation", "Block sizes",
         "Swin-Tiny on CIFAR-10 by block size: raw ECE, raw worst-tertile ECE and that of AR-CondCal.",
     ),
     PublishedTable(
-        "naive_probe",
-        "tab:routing-probe",
-        "Probe without capacity control",
+        "naive_probe", "tab:routing-probe", "Probe without capacity control",
         "Held-out R² of a linear confidence probe, a linear full-profile probe and a full-profile network, by run.",
     ),
     PublishedTable(
-        "feature_ablation",
-        "tab:feature_ablation",
-        "Second features on Swin-Tiny",
+        "feature_ablation", "tab:feature_ablation", "Second features on Swin-Tiny",
         "ECE of the kernel calibrator with each of seven second features, seed 0, and the difference to two controls.",
     ),
     PublishedTable(
-        "external_finetune",
-        "tab:external-ft-vit-b16",
-        "External runs: fine-tuned ViT-B/16",
+        "external_finetune", "tab:external-ft-vit-b16", "External runs: fine-tuned ViT-B/16",
         "Accuracy, ECE, NLL and Brier from another training pipeline and protocol.",
     ),
     PublishedTable(
-        "external_scratch",
-        "tab:external-scr-vit",
-        "External runs: small ViT from scratch",
+        "external_scratch", "tab:external-scr-vit", "External runs: small ViT from scratch",
         "Accuracy, ECE, NLL and Brier from another training pipeline and protocol; one cell is missing.",
     ),
     PublishedTable(
-        "external_audit",
-        "tab:ext-robustness-compressed",
-        "External runs: stress tests",
+        "external_audit", "tab:ext-robustness-compressed", "External runs: stress tests",
         "The numbers quoted in the summary of stress tests on the external runs; row and column names are ours.",
     ),
     PublishedTable(
-        "vanilla_backbones",
-        "app:generality-vanilla",
-        "Backbones without routing",
+        "vanilla_backbones", "app:generality-vanilla", "Backbones without routing",
         "The probe without capacity control on three pretrained backbones, with hidden-state summaries as profile.",
     ),
-)
+)  # fmt: skip
 TABLES: Mapping[str, PublishedTable] = MappingProxyType({table.name: table for table in _TABLES})
 
 

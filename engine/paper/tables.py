@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from engine.probes.sweep import INPUTS
 
 FRAME = ["row", "column", "value", "std", "n", "printed"]
 ROUTED = ("block_ar", "full_ar")
+Given = ParamSpec("Given")
 Cells = Iterable[tuple[str, str, Any, Any, Any]]
 """(row, column, value or word, std, n)"""
 NO_VIT = "no ViT run of this cache has routing and logits"
@@ -44,6 +46,19 @@ def tidy(rows: Cells, reason: str) -> pd.DataFrame:
         n=pd.to_numeric(frame["n"], errors="coerce").astype("Int64"),
         printed=words,
     )
+
+
+def table_of(reason: str) -> Callable[[Callable[Given, Cells]], Callable[Given, pd.DataFrame]]:
+    """Makes a table of a function that yields its cells; `reason` is why a cache has none."""
+
+    def decorate(cells: Callable[Given, Cells]) -> Callable[Given, pd.DataFrame]:
+        @wraps(cells)
+        def table(*given: Given.args, **named: Given.kwargs) -> pd.DataFrame:
+            return tidy(cells(*given, **named), reason)
+
+        return table
+
+    return decorate
 
 
 def means(values: pd.Series[Any]) -> tuple[float, float, int]:
@@ -95,20 +110,17 @@ def gap_table(table: str, evidence: Evidence) -> pd.DataFrame:
     return by_run(rows, name, {column: _GAP[column] for column in columns}, _NO_GAP)
 
 
-def sweep_table(evidence: Evidence) -> pd.DataFrame:
+@table_of(_NO_GAP)
+def sweep_table(evidence: Evidence) -> Cells:
     """Cells: means over seeds, smallest p, rejections."""
-
-    def rows() -> Cells:
-        for name, runs in _tested(evidence).groupby("cell", sort=False):
-            n = len(runs)
-            for column, field in (("Max gap", "max_gap"), ("Wt. gap", "weighted_gap")):
-                mean, std, _ = means(runs[field])
-                yield str(name), column, mean, std, n
-            yield str(name), "Perm. p", float(runs["paper_p"].astype(float).min()), None, n
-            yield str(name), "Rejections", int(runs["paper_rejects"].sum()), None, n
-            yield str(name), "Runs tested", n, None, n
-
-    return tidy(rows(), _NO_GAP)
+    for name, runs in _tested(evidence).groupby("cell", sort=False):
+        n = len(runs)
+        for column, field in (("Max gap", "max_gap"), ("Wt. gap", "weighted_gap")):
+            mean, std, _ = means(runs[field])
+            yield str(name), column, mean, std, n
+        yield str(name), "Perm. p", float(runs["paper_p"].astype(float).min()), None, n
+        yield str(name), "Rejections", int(runs["paper_rejects"].sum()), None, n
+        yield str(name), "Runs tested", n, None, n
 
 
 METHOD_ROWS = {
@@ -189,7 +201,8 @@ def imported(evidence: Evidence) -> pd.DataFrame:
     return _by_cell_metrics(evidence, others, reason)
 
 
-def block_sizes(evidence: Evidence) -> pd.DataFrame:
+@table_of("no Block-AR or Full-AR run of this cache has logits")
+def block_sizes(evidence: Evidence) -> Cells:
     scores = with_cells(evidence["scores"], evidence)
     scores = scores[scores["variant"].isin(ROUTED)].sort_values(["backbone", "dataset", "variant", "block_size"])
     quantities = {
@@ -197,59 +210,51 @@ def block_sizes(evidence: Evidence) -> pd.DataFrame:
         "Raw worst-tertile ECE": (REFERENCE, "worst_tertile_ece"),
         "AR-CondCal worst-tertile ECE": (ROUTING, "worst_tertile_ece"),
     }
-
-    def cells() -> Cells:
-        for name, runs in scores.groupby("cell", sort=False):
-            for column, (method, metric) in quantities.items():
-                kept = runs[(runs["method"] == method) & (runs["metric"] == metric)]
-                yield str(name), column, *means(kept["value"])
-
-    return tidy(cells(), "no Block-AR or Full-AR run of this cache has logits")
+    for name, runs in scores.groupby("cell", sort=False):
+        for column, (method, metric) in quantities.items():
+            kept = runs[(runs["method"] == method) & (runs["metric"] == metric)]
+            yield str(name), column, *means(kept["value"])
 
 
-def intervals(evidence: Evidence) -> pd.DataFrame:
+@table_of(NO_LOGITS)
+def intervals(evidence: Evidence) -> Cells:
     """Each run by itself, with 95 % bootstrap intervals of the headline metrics."""
     rows = with_cells(evidence["intervals"], evidence)
     names = {metric: column for column, metric in HEADLINE.items()}
-
-    def cells() -> Cells:
-        for row in rows[rows["metric"].isin(names)].to_dict("records"):
-            name = f"{row['run']}: {_method(row['method'])}"
-            column = names[row["metric"]]
-            for end, field in (("", "value"), (" CI low", "ci_low"), (" CI high", "ci_high")):
-                yield name, f"{column}{end}", row[field], None, 1
-
-    return tidy(cells(), NO_LOGITS)
+    for row in rows[rows["metric"].isin(names)].to_dict("records"):
+        name = f"{row['run']}: {_method(row['method'])}"
+        column = names[row["metric"]]
+        for end, field in (("", "value"), (" CI low", "ci_low"), (" CI high", "ci_high")):
+            yield name, f"{column}{end}", row[field], None, 1
 
 
-def accuracy(evidence: Evidence) -> pd.DataFrame:
+@table_of("this cache holds no runs")
+def accuracy(evidence: Evidence) -> Cells:
     """Accuracy on all samples of each run, by cell; the other tables have that of the evaluated half."""
-    groups = evidence.runs.groupby("cell", sort=False)["accuracy"]
-    return tidy(((str(name), "Acc@1", *means(values)) for name, values in groups), "this cache holds no runs")
+    for name, values in evidence.runs.groupby("cell", sort=False)["accuracy"]:
+        yield str(name), "Acc@1", *means(values)
 
 
-def vit_headline(evidence: Evidence) -> pd.DataFrame:
+@table_of(NO_VIT)
+def vit_headline(evidence: Evidence) -> Cells:
     scores = vit(with_cells(evidence["scores"], evidence))
-
-    def cells() -> Cells:
-        for method, row in VIT_ROWS.items():
-            for name, runs in scores[scores["method"] == method].groupby("cell", sort=False):
-                for column in ("ECE", "AdaECE", "Worst-tertile ECE"):
-                    values = runs.loc[runs["metric"] == HEADLINE[column], "value"]
-                    yield row, f"{name} {column}", *means(values)
-
-    return tidy(cells(), NO_VIT)
+    for method, row in VIT_ROWS.items():
+        for name, runs in scores[scores["method"] == method].groupby("cell", sort=False):
+            for column in ("ECE", "AdaECE", "Worst-tertile ECE"):
+                values = runs.loc[runs["metric"] == HEADLINE[column], "value"]
+                yield row, f"{name} {column}", *means(values)
 
 
-def ranking(evidence: Evidence) -> pd.DataFrame:
-    scores = evidence["scores"]
+@table_of(NO_LOGITS)
+def ranking(evidence: Evidence) -> Cells:
+    scores, row = evidence["scores"], "Cross-cell ranking"
     if scores.empty:
-        raise NoCounterpart(NO_LOGITS)
-    ranks = rank_one_counts(scores, "run_id").set_index("method")["share"]
-    row = "Cross-cell ranking"
-    names = {"bbq": "BBQ", "nw_conf_routing": "AR-CondCal", "hb": "HB", "nw_conf": "Conf-only"}
-    shares = [(row, f"{name} rank-1 (%)", 100 * ranks[key], None, None) for key, name in names.items() if key in ranks]
-    return tidy([(row, "Cells", scores["run_id"].nunique(), None, None), *shares], NO_LOGITS)
+        return
+    yield row, "Cells", scores["run_id"].nunique(), None, None
+    shares = rank_one_counts(scores, "run_id").set_index("method")["share"]
+    for key, name in {"bbq": "BBQ", "nw_conf_routing": "AR-CondCal", "hb": "HB", "nw_conf": "Conf-only"}.items():
+        if key in shares:
+            yield row, f"{name} rank-1 (%)", 100 * shares[key], None, None
 
 
 MODES = {"0.5x": "0.5× Scott", "1x": "1× Scott", "2x": "2× Scott", "cv_nll": "CV-NLL", "oracle_ece": "Oracle-ECE"}
@@ -261,45 +266,40 @@ FEATURE_ROWS = {
 _NO_PROFILE = "no run of this cache has both logits and a routing profile"
 
 
-def bandwidths(evidence: Evidence) -> pd.DataFrame:
+@table_of(_NO_PROFILE)
+def bandwidths(evidence: Evidence) -> Cells:
     frame = evidence["bandwidth"]
     frame = frame[frame["feature"] == TERTILE_FEATURE]
     metrics = {"Global ECE": "ece", "Worst-tertile ECE": "worst_tertile_ece", "NLL": "nll"}
-
-    def cells() -> Cells:
-        for mode, row in MODES.items():
-            kept = frame[frame["mode"] == mode]
-            if kept.empty:
-                continue
-            multiples = ", ".join(f"{value:g}" for value in sorted(kept["multiplier"].unique()))
-            yield row, "Selection", f"multiples {multiples}", None, kept["run_id"].nunique()
-            for column, metric in metrics.items():
-                yield row, column, *means(kept.loc[kept["metric"] == metric, "value"])
-
-    return tidy(cells(), _NO_PROFILE)
+    for mode, row in MODES.items():
+        kept = frame[frame["mode"] == mode]
+        if kept.empty:
+            continue
+        multiples = ", ".join(f"{value:g}" for value in sorted(kept["multiplier"].unique()))
+        yield row, "Selection", f"multiples {multiples}", None, kept["run_id"].nunique()
+        for column, metric in metrics.items():
+            yield row, column, *means(kept.loc[kept["metric"] == metric, "value"])
 
 
-def features(evidence: Evidence) -> pd.DataFrame:
+@table_of(_NO_PROFILE)
+def features(evidence: Evidence) -> Cells:
     rows = with_cells(evidence["ablation"], evidence)
     rows = rows[rows["metric"] == "ece"]
-
-    def cells() -> Cells:
-        for dataset, runs in rows.groupby("dataset", sort=True):
-            for feature, label in FEATURE_ROWS.items():
-                kept = runs[runs["feature"] == feature]
-                block, full = (kept[kept["variant"] == variant] for variant in ROUTED)
-                row = f"{DATASETS.get(str(dataset), str(dataset))} / {label}"
-                for column, part, field in (
-                    ("Block-AR ECE", block, "value"), ("Full-AR ECE", full, "value"),
-                    ("Δ vs Conf-only", block, "delta_vs_confidence"), ("Δ vs Conf+PE", block, "delta_vs_pred_entropy"),
-                ):  # fmt: skip
-                    if not part.empty:
-                        yield row, column, *means(part[field])
-
-    return tidy(cells(), _NO_PROFILE)
+    for dataset, runs in rows.groupby("dataset", sort=True):
+        for feature, label in FEATURE_ROWS.items():
+            kept = runs[runs["feature"] == feature]
+            block, full = (kept[kept["variant"] == variant] for variant in ROUTED)
+            row = f"{DATASETS.get(str(dataset), str(dataset))} / {label}"
+            for column, part, field in (
+                ("Block-AR ECE", block, "value"), ("Full-AR ECE", full, "value"),
+                ("Δ vs Conf-only", block, "delta_vs_confidence"), ("Δ vs Conf+PE", block, "delta_vs_pred_entropy"),
+            ):  # fmt: skip
+                if not part.empty:
+                    yield row, column, *means(part[field])
 
 
-def features_of_cell(evidence: Evidence, cell: str) -> pd.DataFrame:
+@table_of(_NO_PROFILE)
+def features_of_cell(evidence: Evidence, cell: str) -> Cells:
     """The kernel on confidence and each candidate: ECE and its gain over the two controls (positive: lower ECE)."""
     rows = with_cells(evidence["ablation"], evidence)
     rows = rows[(rows["metric"] == "ece") & (rows["cell"] == cell)]
@@ -308,66 +308,50 @@ def features_of_cell(evidence: Evidence, cell: str) -> pd.DataFrame:
         "Gain over confidence": "delta_vs_confidence",
         "Gain over confidence + entropy": "delta_vs_pred_entropy",
     }
-
-    def cells() -> Cells:
-        for feature, runs in rows.groupby("feature", sort=False):
-            for column, field in columns.items():
-                yield FEATURE_ROWS.get(str(feature), str(feature)), column, *means(runs[field])
-
-    return tidy(cells(), _NO_PROFILE)
+    for feature, runs in rows.groupby("feature", sort=False):
+        for column, field in columns.items():
+            yield FEATURE_ROWS.get(str(feature), str(feature)), column, *means(runs[field])
 
 
-def sizes(evidence: Evidence) -> pd.DataFrame:
+@table_of(NO_LOGITS)
+def sizes(evidence: Evidence) -> Cells:
     """ECE by the number of calibration samples, over random subsets and runs."""
-
-    def cells() -> Cells:
-        for row in size_curves(evidence["sizes"], "ece").to_dict("records"):
-            yield _method(row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
-
-    return tidy(cells(), NO_LOGITS)
+    for row in size_curves(evidence["sizes"], "ece").to_dict("records"):
+        yield _method(row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
 
 
-def splits(evidence: Evidence) -> pd.DataFrame:
+@table_of(NO_LOGITS)
+def splits(evidence: Evidence) -> Cells:
     """Who has the least ECE on how many random splits."""
     counts = rank_one_counts(split_trials(evidence["splits"]), "trial")
-
-    def cells() -> Cells:
-        for row in counts.to_dict("records"):
-            name, n = _method(row["method"]), row["n_trials"]
-            yield name, "First", f"{row['n_first']}/{n}", None, n
-            yield name, "Mean rank", row["mean_rank"], None, n
-            yield name, "ECE", row["mean"], row["std"], n
-
-    return tidy(cells(), NO_LOGITS)
+    for row in counts.to_dict("records"):
+        name, n = _method(row["method"]), row["n_trials"]
+        yield name, "First", f"{row['n_first']}/{n}", None, n
+        yield name, "Mean rank", row["mean_rank"], None, n
+        yield name, "ECE", row["mean"], row["std"], n
 
 
-def features_vit(evidence: Evidence) -> pd.DataFrame:
+@table_of(NO_VIT)
+def features_vit(evidence: Evidence) -> Cells:
     rows = vit(with_cells(evidence["ablation"], evidence))
     rows = rows[rows["metric"] == "ece"]
-
-    def cells() -> Cells:
-        for feature, label in FEATURE_ROWS.items():
-            for name, runs in rows[rows["feature"] == feature].groupby("cell", sort=False):
-                yield label, str(name), *means(runs["value"])
-
-    return tidy(cells(), NO_VIT)
+    for feature, label in FEATURE_ROWS.items():
+        for name, runs in rows[rows["feature"] == feature].groupby("cell", sort=False):
+            yield label, str(name), *means(runs["value"])
 
 
 _NO_PROBE = "no run of this cache has a routing profile to probe"
 
 
-def probe_sanity(evidence: Evidence) -> pd.DataFrame:
+@table_of(_NO_PROBE)
+def probe_sanity(evidence: Evidence) -> Cells:
     sweep: ProbeSweep = evidence["probes"]
     pooled = sweep.pooled.set_index("probe").to_dict("index")
-
-    def cells() -> Cells:
-        for probe, given in INPUTS.items():
-            if probe in pooled:
-                found = pooled[probe]
-                yield probe.replace("_", "-"), "Input", given, None, found["n_runs"]
-                yield probe.replace("_", "-"), "R²", found["mean"], found["std"], found["n_runs"]
-
-    return tidy(cells(), _NO_PROBE)
+    for probe, given in INPUTS.items():
+        if probe in pooled:
+            found = pooled[probe]
+            yield probe.replace("_", "-"), "Input", given, None, found["n_runs"]
+            yield probe.replace("_", "-"), "R²", found["mean"], found["std"], found["n_runs"]
 
 
 def naive_probe(evidence: Evidence) -> pd.DataFrame:
@@ -388,13 +372,10 @@ def vanilla(evidence: Evidence) -> pd.DataFrame:
     return by_run(rows, "run", columns | {"Uplift": "uplift"}, reason)
 
 
-def contrasts(name: str, evidence: Evidence) -> pd.DataFrame:
+@table_of(_NO_PROBE)
+def contrasts(name: str, evidence: Evidence) -> Cells:
     """What the full-profile network gains over each control, by `cell` or by `run`: mean and std over its runs."""
     sweep: ProbeSweep = evidence["probes"]
     rows = with_cells(sweep.contrasts, evidence).dropna(subset=["estimate"])
-
-    def cells() -> Cells:
-        for (row, contrast), runs in rows.groupby([name, "contrast"], sort=False):
-            yield str(row), str(contrast).replace("_", " "), *means(runs["estimate"])
-
-    return tidy(cells(), _NO_PROBE)
+    for (row, contrast), runs in rows.groupby([name, "contrast"], sort=False):
+        yield str(row), str(contrast).replace("_", " "), *means(runs["estimate"])

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
-from engine.paper.claims.compare import reachable, show
-from engine.paper.claims.registry import AR_CONDCAL, RAW, Finding, Paper, Topic, all_of, decide
-from engine.paper.claims.rounding import exactly
+from engine.paper.claims.compare import beside, cells_agree, column_follows, show
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.rounding import Rounded, ordered
+from engine.paper.published import AR_CONDCAL, RAW
 
 BLOCKS = Topic("Block sizes")
 
-_BLOCKS_TABLE, _BLOCKS_LABEL, _PLAN, _PLAN_LABEL = (
-    "block_sizes",
-    "tab:blocksize-ablation",
-    "ablation_plan",
-    "tab:ablation-plan",
-)
+_BLOCKS_TABLE, _BLOCKS_LABEL = "block_sizes", "tab:blocksize-ablation"
+_PLAN, _PLAN_LABEL = "ablation_plan", "tab:ablation-plan"
 _ROW = "Block-size / Swin-Tiny / CIFAR-10"
 _WORST = "Raw worst-tertile ECE"
 _COLUMNS = {
@@ -33,43 +29,27 @@ def _sizes(paper: Paper) -> dict[int, str]:
 
 @BLOCKS.claim("Raw worst-tertile ECE at b = 2 and near b = 4 and 6, as summarised", _PLAN_LABEL)
 def block_sizes_summarised(paper: Paper) -> Finding:
-    quotes = {
-        2: "Raw worst-tertile ECE at b2",
-        4: "Raw worst-tertile ECE near b4/b6",
-        6: "Raw worst-tertile ECE near b4/b6",
+    near = "Raw worst-tertile ECE near b4/b6"
+    cells = {
+        f"b = {size}": ((_PLAN, _ROW, column), (_BLOCKS_TABLE, _sizes(paper)[size], _WORST))
+        for size, column in ((2, "Raw worst-tertile ECE at b2"), (4, near), (6, near))
     }
-    sizes = _sizes(paper)
-    parts = [
-        (f"b = {size}", paper.value(_PLAN, _ROW, column).may_equal(paper.value(_BLOCKS_TABLE, sizes[size], _WORST)))
-        for size, column in quotes.items()
-    ]
-    stated = ", ".join(paper.cell(_PLAN, _ROW, column).printed for column in dict.fromkeys(quotes.values()))
-    return all_of(parts, stated, "against tab:blocksize-ablation")
+    return cells_agree(paper, cells, "against tab:blocksize-ablation")
 
 
 @BLOCKS.claim("Raw worst-tertile ECE of Full-AR, as summarised", _PLAN_LABEL)
 def full_ar_summarised(paper: Paper) -> Finding:
-    column = "Raw worst-tertile ECE of Full-AR"
-    cell = paper.cell(_BLOCKS_TABLE, "Full-AR", _WORST)
-    return decide(
-        paper.value(_PLAN, _ROW, column).may_equal(paper.value(_BLOCKS_TABLE, "Full-AR", _WORST)),
-        paper.cell(_PLAN, _ROW, column).printed,
-        f"{cell.printed} ± {cell.printed_std}",
-        "Full-AR row of tab:blocksize-ablation",
-    )
+    here, there = (_PLAN, _ROW, "Raw worst-tertile ECE of Full-AR"), (_BLOCKS_TABLE, "Full-AR", _WORST)
+    how = "Full-AR row of tab:blocksize-ablation"
+    return decide(paper.agree(here, there), paper.cell(*here).printed, paper.shown(*there), how)
 
 
 @BLOCKS.claim("The summary lists the block sizes of the table", _PLAN_LABEL)
 def block_sizes_listed(paper: Paper) -> Finding:
     text = paper.cell(_PLAN, _ROW, "Values").printed
-    listed = {int(size) for size in re.findall(r"b(\d+)", text)}
-    found = set(_sizes(paper))
-    return decide(
-        listed == found,
-        ", ".join(f"b{size}" for size in sorted(listed)),
-        ", ".join(f"b{size}" for size in sorted(found)),
-        "single-seed rows of tab:blocksize-ablation",
-    )
+    sizes = {int(size) for size in re.findall(r"b(\d+)", text)}, set(_sizes(paper))
+    listed, found = (", ".join(f"b{size}" for size in sorted(of)) for of in sizes)
+    return decide(listed == found, listed, found, "single-seed rows of tab:blocksize-ablation")
 
 
 @BLOCKS.claim("Raw worst-tertile ECE is about 0.1449 for b = 4, 6, 8 and 12", _BLOCKS_LABEL)
@@ -97,46 +77,35 @@ def default_block_size(paper: Paper) -> Finding:
     stated = paper.said_count("default block size")
     rows = [row for row in paper.rows(_BLOCKS_TABLE) if row.startswith("Block-AR")]
     sizes = [int(size) for row in rows for size in re.findall(r"b=(\d+)", row)]
-    return decide(
-        sizes == [stated], f"b = {stated}", ", ".join(rows), "the caption's default and the table's three-seed row"
-    )
+    how = "the caption's default and the table's three-seed row"
+    return decide(sizes == [stated], f"b = {stated}", ", ".join(rows), how)
 
 
 def _same_cell(paper: Paper, row: str, table: str) -> Finding:
     parts = []
-    for column, (method, metric) in _COLUMNS.items():
-        here, there = paper.cell(_BLOCKS_TABLE, row, column), paper.cell(table, method, metric)
-        same = paper.value(_BLOCKS_TABLE, row, column).may_equal(paper.value(table, method, metric))
-        same &= paper.std(_BLOCKS_TABLE, row, column).may_equal(paper.std(table, method, metric))
-        parts.append(
-            (f"{column} {here.printed} ± {here.printed_std} beside {there.printed} ± {there.printed_std}", same)
-        )
+    for column, cell in _COLUMNS.items():
+        here, there = (_BLOCKS_TABLE, row, column), (table, *cell)
+        parts.append((f"{column} {paper.shown(*here)} beside {paper.shown(*there)}", paper.agree(here, there)))
     return all_of(parts, "three-seed row", f"mean and standard deviation against the table {table}")
 
 
-@BLOCKS.claim("The three-seed Block-AR row repeats the main calibration table", _BLOCKS_LABEL)
-def block_row_matches_main(paper: Paper) -> Finding:
-    return _same_cell(paper, "Block-AR (b=2)", "calibration")
-
-
-@BLOCKS.claim("The three-seed Full-AR row repeats the Full-AR calibration table", _BLOCKS_LABEL)
-def full_row_matches_cell(paper: Paper) -> Finding:
-    return _same_cell(paper, "Full-AR", "calibration_swin_c10_full")
+BLOCKS.register(
+    _same_cell, "block_row_matches_main", "The three-seed Block-AR row repeats the main calibration table",
+    _BLOCKS_LABEL, "Block-AR (b=2)", "calibration",
+)  # fmt: skip
+BLOCKS.register(
+    _same_cell, "full_row_matches_cell", "The three-seed Full-AR row repeats the Full-AR calibration table",
+    _BLOCKS_LABEL, "Full-AR", "calibration_swin_c10_full",
+)  # fmt: skip
 
 
 @BLOCKS.claim("The single b = 2 run can be one of the three b = 2 seeds of the main Block-AR cell", "fig:blocksize")
 def block_two_is_reused(paper: Paper) -> Finding:
     row = _sizes(paper)[2]
-    parts = []
-    for column, (method, metric) in _COLUMNS.items():
-        cell, value = paper.cell("calibration", method, metric), paper.value(_BLOCKS_TABLE, row, column)
-        centre, spread = paper.value("calibration", method, metric), paper.std("calibration", method, metric)
-        parts.append(
-            (
-                f"{column} {show(value, 4)} beside {cell.printed} ± {cell.printed_std}",
-                reachable(value, centre, spread, 3),
-            )
-        )
+    parts = [
+        beside(paper, column, paper.value(_BLOCKS_TABLE, row, column), "calibration", *cell)
+        for column, cell in _COLUMNS.items()
+    ]
     return all_of(parts, "reused", "one of three numbers lies within sqrt(2) std of their mean")
 
 
@@ -154,54 +123,40 @@ _WIDTHS = {
 
 @PARAMETERS.claim("Block-AR and Full-AR have the same number of parameters on every backbone", _PARAMETERS_LABEL)
 def variants_share_parameters(paper: Paper) -> Finding:
-    return all_of(
-        (
-            (row, paper.value(_PARAMETERS_TABLE, row, "Full-AR") == paper.value(_PARAMETERS_TABLE, row, "Block-AR"))
-            for row in paper.rows(_PARAMETERS_TABLE)
-        ),
-        "equal",
-        "the two printed counts of each backbone",
-    )
+    full, block = (paper.numbers(_PARAMETERS_TABLE, variant) for variant in ("Full-AR", "Block-AR"))
+    return all_of([(row, full[row] == block[row]) for row in full], "equal", "the two printed counts of each backbone")
 
 
-@PARAMETERS.claim("The added parameters are the difference of the two counts", _PARAMETERS_LABEL)
-def parameter_difference(paper: Paper) -> Finding:
-    def fits(row: str) -> bool:
-        difference = paper.value(_PARAMETERS_TABLE, row, "Full-AR") - paper.value(_PARAMETERS_TABLE, row, "Baseline")
-        return paper.value(_PARAMETERS_TABLE, row, "Δ params").may_equal(difference)
-
-    rows = paper.rows(_PARAMETERS_TABLE)
-    stated = ", ".join(paper.cell(_PARAMETERS_TABLE, row, "Δ params").printed for row in rows)
-    return all_of(((row, fits(row)) for row in rows), stated, "Full-AR minus Baseline, millions")
+def _added(paper: Paper, row: str) -> Rounded:
+    return paper.value(_PARAMETERS_TABLE, row, "Full-AR") - paper.value(_PARAMETERS_TABLE, row, "Baseline")
 
 
-@PARAMETERS.claim("The added share in percent is the difference over the baseline", _PARAMETERS_LABEL)
-def parameter_share(paper: Paper) -> Finding:
-    def fits(row: str) -> bool:
-        baseline = paper.value(_PARAMETERS_TABLE, row, "Baseline")
-        share = (paper.value(_PARAMETERS_TABLE, row, "Full-AR") - baseline) / baseline * 100
-        return paper.value(_PARAMETERS_TABLE, row, "Δ (%)").may_equal(share)
-
-    rows = paper.rows(_PARAMETERS_TABLE)
-    stated = ", ".join(paper.cell(_PARAMETERS_TABLE, row, "Δ (%)").printed for row in rows)
-    return all_of(((row, fits(row)) for row in rows), stated, "100 (Full-AR - Baseline) / Baseline")
+PARAMETERS.register(
+    column_follows, "parameter_difference", "The added parameters are the difference of the two counts",
+    _PARAMETERS_LABEL, _PARAMETERS_TABLE, "Δ params", _added, "Full-AR minus Baseline, millions",
+)  # fmt: skip
+PARAMETERS.register(
+    column_follows, "parameter_share", "The added share in percent is the difference over the baseline",
+    _PARAMETERS_LABEL, _PARAMETERS_TABLE, "Δ (%)",
+    lambda paper, row: _added(paper, row) / paper.value(_PARAMETERS_TABLE, row, "Baseline") * 100,
+    "100 (Full-AR - Baseline) / Baseline",
+)  # fmt: skip
 
 
 @PARAMETERS.claim("The routing path adds less than 0.1 % of the parameters on every backbone", "app:overhead")
 def overhead_is_small(paper: Paper) -> Finding:
     limit = paper.said("overhead in percent", "below").value
-    shares = {row: paper.value(_PARAMETERS_TABLE, row, "Δ (%)") for row in paper.rows(_PARAMETERS_TABLE)}
-    largest = max(share.value for share in shares.values())
-    holds = all(not exactly(limit).surely_below(share) for share in shares.values())
-    return decide(holds, f"< {limit:g} %", f"at most {largest:.2f} %", "largest printed share")
+    shares = ordered(paper.numbers(_PARAMETERS_TABLE, "Δ (%)").values())
+    holds = all(share.may_be_at_most(limit) for share in shares)
+    return decide(holds, f"< {limit:g} %", f"at most {show(shares[-1], 2)} %", "largest printed share")
 
 
-def _module(backbone: str, paper: Paper) -> Finding:
+def _module(paper: Paper, backbone: str) -> Finding:
     added = sum(2 * width * layers for width, layers in _WIDTHS[backbone])
-    printed = paper.cell(_PARAMETERS_TABLE, backbone, "Δ params").printed
+    cell = (_PARAMETERS_TABLE, backbone, "Δ params")
     return decide(
-        paper.value(_PARAMETERS_TABLE, backbone, "Δ params").may_equal(added / 1e6),
-        printed,
+        paper.value(*cell).may_equal(added / 1e6),
+        paper.cell(*cell).printed,
         f"+{added / 1e6:.6f} ({added:,} parameters)",
         "one pseudo-query and one norm weight of the model's width for each of the 24 sub-layers, in millions",
     )
@@ -209,8 +164,6 @@ def _module(backbone: str, paper: Paper) -> Finding:
 
 for _backbone in _WIDTHS:
     PARAMETERS.register(
-        f"module_size_{_backbone.split('-')[0].lower()}",
-        f"What the routing module adds to {_backbone}, to three decimals of a million",
-        _PARAMETERS_LABEL,
-        partial(_module, _backbone),
-    )
+        _module, f"module_size_{_backbone.split('-')[0].lower()}",
+        f"What the routing module adds to {_backbone}, to three decimals of a million", _PARAMETERS_LABEL, _backbone,
+    )  # fmt: skip

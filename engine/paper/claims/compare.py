@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from engine.paper.claims.registry import Finding, Paper, decide
+from engine.paper.claims.registry import Address, Finding, Paper, all_of, decide
 from engine.paper.claims.rounding import Rounded, decimals, exactly, farthest, mean, std
 from engine.paper.published import STATEMENTS
 
@@ -16,21 +16,38 @@ def show(number: Rounded, digits: int) -> str:
     return f"{number.value:.{digits}f}"
 
 
-def same(stated: str, said: Rounded, found: Rounded, how: str) -> Finding:
-    """Stated and recomputed number agree up to rounding."""
-    return decide(said.may_equal(found), stated, show(found, decimals(stated) + 1), how)
+def same(paper: Paper, row: str, column: str, found: Callable[[Paper], Rounded], how: str) -> Finding:
+    """A stated number agrees with a recomputed one up to rounding."""
+    said, text = paper.said(row, column), paper.said_text(row, column)
+    sign = "+" if text.startswith("+") else ""
+    number = found(paper)
+    stated = f"{said.value:{sign}.{decimals(text)}f}"
+    return decide(said.may_equal(number), stated, show(number, decimals(text) + 1), how)
+
+
+def same_count(paper: Paper, row: str, column: str, found: Callable[[Paper], int], how: str) -> Finding:
+    """A stated whole number agrees with a count."""
+    stated, counted = paper.said_count(row, column), found(paper)
+    return decide(stated == counted, str(stated), str(counted), how)
+
+
+def column_follows(
+    paper: Paper, table: str, column: str, found: Callable[[Paper, str], Rounded], how: str, stated: str = ""
+) -> Finding:
+    """Every number of a column follows from the other columns of its row; stated are the numbers printed."""
+    parts = [(row, number.may_equal(found(paper, row))) for row, number in paper.numbers(table, column).items()]
+    return all_of(parts, stated or ", ".join(paper.cell(table, row, column).printed for row, _ in parts), how)
 
 
 def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequence[Rounded], how: str) -> Finding:
     """An aggregate cell `mean ± std` against the values it aggregates; either convention of the std may fit."""
-    cell = paper.cell(table, row, column)
     spreads = [std(values, ddof) for ddof in (0, 1)]
-    centre, digits = mean(values), decimals(cell.printed) + 1
+    centre, digits = mean(values), decimals(paper.cell(table, row, column).printed) + 1
     fits_mean = paper.value(table, row, column).may_equal(centre)
     fits_std = any(paper.std(table, row, column).may_equal(spread) for spread in spreads)
     return decide(
         fits_mean and fits_std,
-        f"{cell.printed} ± {cell.printed_std}",
+        paper.shown(table, row, column),
         f"{show(centre, digits)} ± {show(spreads[0], digits)} (or {show(spreads[1], digits)})",
         f"{how}; {BOTH_STDS}",
     )
@@ -39,6 +56,12 @@ def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequen
 def reachable(value: Rounded, centre: Rounded, spread: Rounded, n: int) -> bool:
     """Whether one of n numbers with this mean and standard deviation can have this value."""
     return abs(value - centre).fits_within(farthest(spread, n))
+
+
+def beside(paper: Paper, name: str, value: Rounded, table: str, row: str, column: str) -> tuple[str, bool]:
+    """A part of a claim: one of the three seeds behind a cell `mean ± std` can have this value."""
+    text = f"{name} {show(value, 4)} beside {paper.shown(table, row, column)}"
+    return text, reachable(value, *paper.band(table, row, column), 3)
 
 
 def within_band(value: Rounded, centre: Rounded, spread: Rounded) -> bool:
@@ -56,15 +79,15 @@ def decision_fits(rejects: bool, p: Rounded, level: float) -> bool:
     return p.may_be_at_most(level) if rejects else exactly(level).may_be_at_most(p)
 
 
-def marks(paper: Paper, table: str, columns: Sequence[str], skip: Collection[str]) -> Finding:
-    """Bold stands on the best (lowest) and underline on the second best number of each column.
+def marks(paper: Paper, table: str, columns: Sequence[str] = (), skip: Collection[str] = ()) -> Finding:
+    """Bold stands on the best (lowest) and underline on the second best number of each column, by default of every one.
 
     A bold number contradicts the column when another is surely better; an underlined one when two or more others are.
     Numbers that are equal as printed never contradict a mark.
     """
     rows = [row for row in paper.rows(table) if row not in skip]
     wrong, checked = [], 0
-    for column in columns:
+    for column in columns or paper.columns(table):
         numbers = {row: paper.value(table, row, column) for row in rows if paper.has(table, row, column)}
         for row, number in numbers.items():
             mark = paper.cell(table, row, column).note
@@ -83,14 +106,20 @@ def marks(paper: Paper, table: str, columns: Sequence[str], skip: Collection[str
     )
 
 
+def cells_agree(paper: Paper, cells: Mapping[str, tuple[Address, Address]], how: str) -> Finding:
+    """Cells that repeat others, by name; stated are the repeating ones."""
+    parts = [(name, paper.agree(here, there)) for name, (here, there) in cells.items()]
+    printed = dict.fromkeys(here for here, _ in cells.values())
+    return all_of(parts, ", ".join(paper.cell(*here).printed for here in printed), how)
+
+
 Quote = tuple[str, str, str, str, str]
 """A statement (row, column) and the cell (table, row, column) it quotes."""
 
 
 def quoted(paper: Paper, *cells: tuple[str, str]) -> str:
     """Statements as printed, with their standard deviations."""
-    found = [paper.cell(STATEMENTS, row, column) for row, column in cells]
-    return ", ".join(f"{cell.printed} ± {cell.printed_std}" if cell.printed_std else cell.printed for cell in found)
+    return ", ".join(paper.shown(STATEMENTS, row, column) for row, column in cells)
 
 
 def repeats(paper: Paper, quotes: Sequence[Quote], how: str, *, scale: float = 1.0) -> Finding:
@@ -99,7 +128,7 @@ def repeats(paper: Paper, quotes: Sequence[Quote], how: str, *, scale: float = 1
     for said_row, said_column, table, row, column in quotes:
         fits = paper.said(said_row, said_column).may_equal(paper.value(table, row, column) * scale)
         if paper.cell(STATEMENTS, said_row, said_column).printed_std:
-            fits &= paper.said_std(said_row, said_column).may_equal(paper.std(table, row, column) * scale)
+            fits &= paper.std(STATEMENTS, said_row, said_column).may_equal(paper.std(table, row, column) * scale)
         if not fits:
             cell = paper.cell(table, row, column)
             spread = f" ± {cell.std * scale:g}" if cell.printed_std else ""

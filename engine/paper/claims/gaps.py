@@ -7,63 +7,54 @@ bound is tighter), so a seed's number can contradict an aggregate row without th
 from __future__ import annotations
 
 import math
-from functools import partial
 
-from engine.paper.claims.compare import BOTH_STDS, decision_fits, quoted, reachable, repeats, show
-from engine.paper.claims.registry import AR_CONDCAL, SEED_ROWS, TS, Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.compare import BOTH_STDS, beside, decision_fits, quoted, repeats, show
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
 from engine.paper.claims.rounding import Rounded, exactly, std
+from engine.paper.published import AR_CONDCAL, SEED_ROWS, STATEMENTS, TS
 
 GAPS = Topic("Matched-confidence gap")
 
 _SEED0, _ROBUST, _SEEDS = "matched_gap", "gap_robustness", "per_seed_diagnostics"
 _VARIANTS = ("Block-AR", "Full-AR")
+_BLOCK = SEED_ROWS["Block-AR"]
 
 
-def _shared_cells(paper: Paper, other: str, row_of: dict[str, str]) -> list[tuple[str, bool]]:
+def _repeats_first(paper: Paper, other: str, row_of: dict[str, str]) -> Finding:
     columns = [column for column in paper.columns(_SEED0) if column in paper.columns(other)]
-    return [
-        (f"{variant} {column}", paper.value(_SEED0, variant, column).may_equal(paper.value(other, row, column)))
+    cells = [
+        (f"{variant} {column}", paper.agree((_SEED0, variant, column), (other, row, column)))
         for variant, row in row_of.items()
         for column in columns
     ]
-
-
-@GAPS.claim("The robustness table repeats the numbers of the first table", "tab:gap-robustness")
-def robustness_repeats_table(paper: Paper) -> Finding:
-    cells = _shared_cells(paper, _ROBUST, {variant: variant for variant in _VARIANTS})
     return all_of(cells, f"{len(cells)} shared cells", "cell by cell against tab:phenomenon")
 
 
-@GAPS.claim(
-    "The seed-0 rows of the per-seed table repeat the numbers of the first table", "tab:perseed-swin-c10-diagnostic"
-)
-def seed_rows_repeat_table(paper: Paper) -> Finding:
-    cells = _shared_cells(paper, _SEEDS, {variant: SEED_ROWS[variant][0] for variant in _VARIANTS})
-    return all_of(cells, f"{len(cells)} shared cells", "cell by cell against tab:phenomenon")
-
-
-@GAPS.claim("Max gap and permutation p of seed 0 quoted in the text", "sec:rq1")
-def seed_zero_in_text(paper: Paper) -> Finding:
-    quotes = [
-        (f"seed 0 {variant}", column, _SEED0, variant, column)
-        for variant in _VARIANTS
-        for column in ("Max gap", "Perm. p")
-    ]
-    return repeats(paper, quotes, "against tab:phenomenon")
-
-
-@GAPS.claim("Permutation p of the other two Block-AR seeds", "app:gap-robustness")
-def other_seeds_in_text(paper: Paper) -> Finding:
-    said, rows = "permutation p of the other Block-AR seeds", SEED_ROWS["Block-AR"]
-    quotes = [(said, f"seed {seed}", _SEEDS, rows[seed], "Perm. p") for seed in (1, 2)]
-    return repeats(paper, quotes, "against tab:perseed-swin-c10-diagnostic")
-
-
-@GAPS.claim("Max gap of Block-AR at seed 0 and at seed 2", "sec:rq2")
-def gap_by_seed_in_text(paper: Paper) -> Finding:
-    rows = SEED_ROWS["Block-AR"]
-    quotes = [("max gap by seed", f"seed {seed}", _SEEDS, rows[seed], "Max gap") for seed in (0, 2)]
-    return repeats(paper, quotes, "against tab:perseed-swin-c10-diagnostic")
+GAPS.register(
+    _repeats_first, "robustness_repeats_table", "The robustness table repeats the numbers of the first table",
+    "tab:gap-robustness", _ROBUST, {variant: variant for variant in _VARIANTS},
+)  # fmt: skip
+GAPS.register(
+    _repeats_first, "seed_rows_repeat_table",
+    "The seed-0 rows of the per-seed table repeat the numbers of the first table",
+    "tab:perseed-swin-c10-diagnostic", _SEEDS, {variant: SEED_ROWS[variant][0] for variant in _VARIANTS},
+)  # fmt: skip
+GAPS.register(
+    repeats, "seed_zero_in_text", "Max gap and permutation p of seed 0 quoted in the text", "sec:rq1",
+    [(f"seed 0 {row}", name, _SEED0, row, name) for row in _VARIANTS for name in ("Max gap", "Perm. p")],
+    "against tab:phenomenon",
+)  # fmt: skip
+GAPS.register(
+    repeats, "other_seeds_in_text", "Permutation p of the other two Block-AR seeds", "app:gap-robustness",
+    [("permutation p of the other Block-AR seeds", f"seed {seed}", _SEEDS, _BLOCK[seed], "Perm. p")
+     for seed in (1, 2)],
+    "against tab:perseed-swin-c10-diagnostic",
+)  # fmt: skip
+GAPS.register(
+    repeats, "gap_by_seed_in_text", "Max gap of Block-AR at seed 0 and at seed 2", "sec:rq2",
+    [("max gap by seed", f"seed {seed}", _SEEDS, _BLOCK[seed], "Max gap") for seed in (0, 2)],
+    "against tab:perseed-swin-c10-diagnostic",
+)  # fmt: skip
 
 
 @GAPS.claim(
@@ -79,34 +70,31 @@ def decisions_follow_from_p(paper: Paper) -> Finding:
     return all_of([*parts, ("one rejection, at Block-AR seed 0", only_first)], "one yes", f"p <= {level:g}")
 
 
-@GAPS.claim("Bootstrap intervals of the max gap quoted in the text", "app:gap-robustness")
-def max_gap_intervals_in_text(paper: Paper) -> Finding:
-    quotes = [
-        (f"max gap interval {variant}", end, _ROBUST, variant, f"Max gap CI {end}")
-        for variant in _VARIANTS
-        for end in ("low", "high")
-    ]
-    return repeats(paper, quotes, "against tab:gap-robustness")
+GAPS.register(
+    repeats, "max_gap_intervals_in_text", "Bootstrap intervals of the max gap quoted in the text", "app:gap-robustness",
+    [(f"max gap interval {row}", end, _ROBUST, row, f"Max gap CI {end}")
+     for row in _VARIANTS for end in ("low", "high")],
+    "against tab:gap-robustness",
+)  # fmt: skip
 
 
-def _position(paper: Paper, variant: str) -> Rounded:
-    """Where the max gap lies in its interval: 0 at the lower end, 1 at the upper end."""
+def _low_in_interval(paper: Paper, variant: str, limit: float, stated: str, how: str) -> Finding:
+    """The max gap lies in the lowest part of its interval: 0 at the lower end, 1 at the upper end."""
     low, high = (paper.value(_ROBUST, variant, f"Max gap CI {end}") for end in ("low", "high"))
-    return (paper.value(_ROBUST, variant, "Max gap") - low) / (high - low)
+    position = (paper.value(_ROBUST, variant, "Max gap") - low) / (high - low)
+    holds = exactly(0.0).may_be_at_most(position) and position.may_be_at_most(limit)
+    return decide(holds, stated, f"{100 * position.value:.0f} % of the way up", how)
 
 
-@GAPS.claim("The Block-AR max gap lies in the lower half of its bootstrap interval", "app:gap-robustness")
-def block_gap_in_lower_half(paper: Paper) -> Finding:
-    position = _position(paper, "Block-AR")
-    holds = exactly(0.0).may_be_at_most(position) and position.may_be_at_most(0.5)
-    return decide(holds, "lower half", f"{100 * position.value:.0f} % of the way up", "position in its interval")
-
-
-@GAPS.claim("The Full-AR max gap lies at the lower edge of its bootstrap interval", "app:gap-robustness")
-def full_gap_at_lower_edge(paper: Paper) -> Finding:
-    position = _position(paper, "Full-AR")
-    holds = exactly(0.0).may_be_at_most(position) and position.may_be_at_most(0.1)
-    return decide(holds, "lower edge", f"{100 * position.value:.0f} % of the way up", "within the lowest tenth")
+GAPS.register(
+    _low_in_interval, "block_gap_in_lower_half",
+    "The Block-AR max gap lies in the lower half of its bootstrap interval",
+    "app:gap-robustness", "Block-AR", 0.5, "lower half", "position in its interval",
+)  # fmt: skip
+GAPS.register(
+    _low_in_interval, "full_gap_at_lower_edge", "The Full-AR max gap lies at the lower edge of its bootstrap interval",
+    "app:gap-robustness", "Full-AR", 0.1, "lower edge", "within the lowest tenth",
+)  # fmt: skip
 
 
 @GAPS.claim("The Full-AR weighted gap lies below its own bootstrap interval", "app:gap-robustness")
@@ -130,11 +118,12 @@ def weighted_intervals_overlap(paper: Paper) -> Finding:
     return decide(holds, "overlapping", f"common part [{left:.3f}, {right:.3f}]", "the two printed intervals")
 
 
-@GAPS.claim("Number of bins that both outer tertiles share", "app:gap-robustness")
-def shared_bins_in_text(paper: Paper) -> Finding:
-    quotes = [("shared bins", variant, _SEED0, variant, "Shared bins") for variant in _VARIANTS]
-    quotes.append(("shared bins", "total", _SEED0, "Block-AR", "Total bins"))
-    return repeats(paper, quotes, "against tab:phenomenon")
+GAPS.register(
+    repeats, "shared_bins_in_text", "Number of bins that both outer tertiles share", "app:gap-robustness",
+    [*(("shared bins", variant, _SEED0, variant, "Shared bins") for variant in _VARIANTS),
+     ("shared bins", "total", _SEED0, "Block-AR", "Total bins")],
+    "against tab:phenomenon",
+)  # fmt: skip
 
 
 @GAPS.claim("Tens to hundreds of samples in each shared bin of seed 0", "app:gap-robustness")
@@ -181,6 +170,7 @@ def p_values_are_possible(paper: Paper) -> Finding:
 
 SEEDS = Topic("Single seeds beside three-seed rows")
 
+_REACHABLE = "one of three numbers lies within sqrt(2) std of their mean"
 _MAIN, _ABLATION = "calibration", "feature_ablation"
 _ROW_OF_FEATURE = {
     "Confidence only": "Conf-only",
@@ -190,16 +180,15 @@ _ROW_OF_FEATURE = {
 """The kernel family is part of the feature ablation, where the second feature names the row."""
 
 
-def _two_seeds(method: str, paper: Paper) -> Finding:
+def _two_seeds(paper: Paper, method: str) -> Finding:
     """Two seeds are stated; the third follows from the mean, and then the standard deviation from all three."""
     first, last = paper.said("seed-0 ECE", method), paper.said("seed-2 ECE", method)
-    centre, spread = paper.value(_MAIN, method, "ECE"), paper.std(_MAIN, method, "ECE")
+    centre, spread = paper.band(_MAIN, method, "ECE")
     middle = centre * 3 - first - last
     spreads = [std([first, middle, last], ddof) for ddof in (0, 1)]
-    cell = paper.cell(_MAIN, method, "ECE")
     return decide(
         any(spread.may_equal(found) for found in spreads) and exactly(0.0).may_be_at_most(middle),
-        f"{show(first, 4)} and {show(last, 4)} beside {cell.printed} ± {cell.printed_std}",
+        f"{show(first, 4)} and {show(last, 4)} beside {paper.shown(_MAIN, method, 'ECE')}",
         f"third seed {show(middle, 4)}, std {show(spreads[0], 4)} (or {show(spreads[1], 4)})",
         f"third seed from the mean of tab:calibration_block_ar; {BOTH_STDS}",
     )
@@ -207,11 +196,10 @@ def _two_seeds(method: str, paper: Paper) -> Finding:
 
 for _method, _key in ((TS, "ts"), (AR_CONDCAL, "ar_condcal")):
     SEEDS.register(
-        f"two_seeds_{_key}",
+        _two_seeds, f"two_seeds_{_key}",
         f"ECE of {_method} at seeds 0 and 2 fits its mean and standard deviation over three seeds",
-        "app:cross-arch-multiseed",
-        partial(_two_seeds, _method),
-    )
+        "app:cross-arch-multiseed", _method,
+    )  # fmt: skip
 
 
 @SEEDS.claim(
@@ -220,15 +208,9 @@ for _method, _key in ((TS, "ts"), (AR_CONDCAL, "ar_condcal")):
 )
 def seed_two_fits_table(paper: Paper) -> Finding:
     methods = [method for method in paper.said_columns("seed-2 ECE") if method not in (TS, AR_CONDCAL)]
-    parts = []
-    for method in methods:
-        cell, said = paper.cell(_MAIN, method, "ECE"), paper.said("seed-2 ECE", method)
-        fits = reachable(said, paper.value(_MAIN, method, "ECE"), paper.std(_MAIN, method, "ECE"), 3)
-        parts.append((f"{method} {show(said, 4)} beside {cell.printed} ± {cell.printed_std}", fits))
+    parts = [beside(paper, name, paper.said("seed-2 ECE", name), _MAIN, name, "ECE") for name in methods]
     stated = quoted(paper, *(("seed-2 ECE", method) for method in methods))
-    return all_of(
-        parts, stated, "one of three numbers lies within sqrt(2) std of their mean (tab:calibration_block_ar)"
-    )
+    return all_of(parts, stated, f"{_REACHABLE} (tab:calibration_block_ar)")
 
 
 @SEEDS.claim("At seed 2 AR-CondCal and four other methods have a lower ECE than TS", "app:cross-arch-multiseed")
@@ -251,16 +233,10 @@ def seed_zero_ar_condcal(paper: Paper) -> Finding:
     )
 
 
-def _ablation(data: str, variant: str, table: str, paper: Paper) -> Finding:
-    parts = []
-    for feature, row in _ROW_OF_FEATURE.items():
-        value, cell = paper.value(_ABLATION, f"{data} / {feature}", f"{variant} ECE"), paper.cell(table, row, "ECE")
-        fits = reachable(value, paper.value(table, row, "ECE"), paper.std(table, row, "ECE"), 3)
-        parts.append((f"{row} {show(value, 4)} beside {cell.printed} ± {cell.printed_std}", fits))
-    stated = ", ".join(
-        paper.cell(_ABLATION, f"{data} / {feature}", f"{variant} ECE").printed for feature in _ROW_OF_FEATURE
-    )
-    return all_of(parts, stated, "one of three numbers lies within sqrt(2) std of their mean")
+def _ablation(paper: Paper, data: str, variant: str, table: str) -> Finding:
+    cells = {row: (_ABLATION, f"{data} / {feature}", f"{variant} ECE") for feature, row in _ROW_OF_FEATURE.items()}
+    parts = [beside(paper, row, paper.value(*cell), table, row, "ECE") for row, cell in cells.items()]
+    return all_of(parts, ", ".join(paper.cell(*cell).printed for cell in cells.values()), _REACHABLE)
 
 
 for _data, _variant, _table in (
@@ -270,19 +246,15 @@ for _data, _variant, _table in (
     ("CIFAR-100", "Full-AR", "calibration_swin_c100_full"),
 ):
     SEEDS.register(
-        f"ablation_seed_{_data.replace('CIFAR-', 'c')}_{_variant[:-3].lower()}",
+        _ablation, f"ablation_seed_{_data.replace('CIFAR-', 'c')}_{_variant[:-3].lower()}",
         f"Seed-0 ECEs of the kernel family in the feature ablation fit the three-seed row ({_data}, {_variant})",
-        "tab:feature_ablation",
-        partial(_ablation, _data, _variant, _table),
-    )
+        "tab:feature_ablation", _data, _variant, _table,
+    )  # fmt: skip
 
 
 @SEEDS.claim("ECE of AR-CondCal over two Full-AR seeds fits its seed-0 value in the feature ablation", "fig:bench-full")
 def two_seed_figure(paper: Paper) -> Finding:
-    said, spread = (
-        paper.said("Full-AR over two seeds", "AR-CondCal ECE"),
-        paper.said_std("Full-AR over two seeds", "AR-CondCal ECE"),
-    )
+    said, spread = paper.band(STATEMENTS, "Full-AR over two seeds", "AR-CondCal ECE")
     first = paper.value(_ABLATION, "CIFAR-10 / Depth-variance r_std", "Full-AR ECE")
     second = said * 2 - first
     spreads = [std([first, second], ddof) for ddof in (0, 1)]

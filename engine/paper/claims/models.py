@@ -2,90 +2,65 @@
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import permutations
 
-from engine.paper.claims.compare import bands_overlap, mean_and_std, repeats, show, within_band
-from engine.paper.claims.registry import CELLS, RAW, SEED_ROWS, Finding, Paper, Topic, all_of, decide
-from engine.paper.claims.rounding import Rounded
+from engine.paper.claims.compare import bands_overlap, repeats, same_count, show, within_band
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.rounding import ordered
+from engine.paper.claims.sweep import seeds_aggregated
+from engine.paper.published import CELLS, RAW, SEED_ROWS, STATEMENTS
 
 RAW_MODELS = Topic("Models before calibration")
 
-_SUMMARY, _RAW_LABEL, _ALL, _ALL_LABEL = (
-    "raw_summary",
-    "tab:seed-variance-raw",
-    "replication_summary",
-    "tab:replication-summary",
-)
-_SEEDS = "per_seed_diagnostics"
+_SUMMARY, _RAW_LABEL, _SEEDS = "raw_summary", "tab:seed-variance-raw", "per_seed_diagnostics"
+_ALL, _ALL_LABEL = "replication_summary", "tab:replication-summary"
 _METRICS = ("Acc@1", "ECE", "NLL", "Brier")
 
 
 @RAW_MODELS.claim("The Swin-Tiny CIFAR-10 rows of the two raw summaries are the same", _ALL_LABEL)
 def raw_summaries_agree(paper: Paper) -> Finding:
-    parts = []
-    for row in paper.rows(_SUMMARY):
-        other = f"Swin-Tiny / C-10 / {row}"
-        for metric in _METRICS:
-            same = paper.value(_SUMMARY, row, metric).may_equal(paper.value(_ALL, other, metric))
-            same &= paper.std(_SUMMARY, row, metric).may_equal(paper.std(_ALL, other, metric))
-            parts.append((f"{row} {metric}", same))
+    parts = [
+        (f"{row} {metric}", paper.agree((_SUMMARY, row, metric), (_ALL, f"Swin-Tiny / C-10 / {row}", metric)))
+        for row in paper.rows(_SUMMARY)
+        for metric in _METRICS
+    ]
     return all_of(parts, f"{len(parts)} cells", "mean and standard deviation, tab:seed-variance-raw")
 
 
-def _raw_row(table: str, paper: Paper) -> Finding:
-    row = CELLS[table]
-    parts = []
-    for metric in ("ECE", "NLL", "Brier"):
-        here, there = paper.cell(_ALL, row, metric), paper.cell(table, RAW, metric)
-        same = paper.value(_ALL, row, metric).may_equal(paper.value(table, RAW, metric))
-        if there.printed_std:
-            same &= paper.std(_ALL, row, metric).may_equal(paper.std(table, RAW, metric))
-        parts.append((f"{metric} {here.printed} beside {there.printed}", same))
-    stated = ", ".join(f"{metric} {paper.cell(_ALL, row, metric).printed}" for metric in ("ECE", "NLL", "Brier"))
-    return all_of(parts, stated, f"uncalibrated row of the table {table}, same seeds and half")
+def _raw_row(paper: Paper, table: str) -> Finding:
+    parts, printed = [], []
+    for metric in _METRICS[1:]:
+        here, there = (_ALL, CELLS[table], metric), (table, RAW, metric)
+        printed.append(f"{metric} {paper.cell(*here).printed}")
+        parts.append((f"{printed[-1]} beside {paper.cell(*there).printed}", paper.agree(there, here)))
+    return all_of(parts, ", ".join(printed), f"uncalibrated row of the table {table}, same seeds and half")
 
 
 for _table, _cell in CELLS.items():
     RAW_MODELS.register(
-        f"raw_{_cell.lower().replace(' / ', '_').replace('-', '')}",
-        f"Raw metrics of {_cell}: summary and calibration table",
-        _ALL_LABEL,
-        partial(_raw_row, _table),
-    )
-
-
-def _accuracy(variant: str, paper: Paper) -> Finding:
-    values = [paper.value(_SEEDS, row, "Acc@1") for row in SEED_ROWS[variant]]
-    return mean_and_std(paper, _SUMMARY, variant, "Acc@1", values, "three seeds of tab:perseed-swin-c10-diagnostic")
-
-
+        _raw_row, f"raw_{_cell.lower().replace(' / ', '_').replace('-', '')}",
+        f"Raw metrics of {_cell}: summary and calibration table", _ALL_LABEL, _table,
+    )  # fmt: skip
 for _variant in SEED_ROWS:
     RAW_MODELS.register(
-        f"raw_accuracy_{_variant[:-3].lower()}",
+        seeds_aggregated, f"raw_accuracy_{_variant[:-3].lower()}",
         f"Accuracy of Swin-Tiny / CIFAR-10 / {_variant}: mean and standard deviation of its three seeds",
-        _RAW_LABEL,
-        partial(_accuracy, _variant),
-    )
+        _RAW_LABEL, _SUMMARY, _variant, _variant, "Acc@1",
+    )  # fmt: skip
 
 
 @RAW_MODELS.claim("One seed of Swin-Tiny is near 0.76 accuracy, the other two near 0.92", _RAW_LABEL)
 def low_accuracy_seed(paper: Paper) -> Finding:
     low, others = paper.said("low-accuracy seed", "low"), paper.said("low-accuracy seed", "others")
-    found = {
-        variant: sorted((paper.value(_SEEDS, row, "Acc@1") for row in rows), key=lambda value: value.value)
-        for variant, rows in SEED_ROWS.items()
-    }
-
-    def near(variant: str) -> bool:
-        # "About" is read as within 0.01.
-        said = [low, others, others]
-        return all(abs(value - text).fits_within(0.01) for value, text in zip(found[variant], said, strict=True))
-
-    listed = "; ".join(
-        f"{variant}: {', '.join(show(value, 3) for value in values)}" for variant, values in found.items()
-    )
+    found = {name: ordered(paper.numbers(_SEEDS, "Acc@1", rows).values()) for name, rows in SEED_ROWS.items()}
+    # "About" is read as within 0.01.
+    near = [
+        all(abs(value - text).fits_within(0.01) for value, text in zip(values, (low, others, others), strict=True))
+        for values in found.values()
+    ]
+    listed = "; ".join(f"{name}: {', '.join(show(value, 3) for value in values)}" for name, values in found.items())
     return decide(
-        any(near(variant) for variant in found),
+        any(near),
         f"about {show(low, 2)} and {show(others, 2)}",
         listed,
         "tab:perseed-swin-c10-diagnostic; within 0.01 in either variant would do (Baseline seeds are not listed)",
@@ -96,19 +71,10 @@ def low_accuracy_seed(paper: Paper) -> Finding:
     "Mean accuracies of the three Swin-Tiny variants lie within each other's standard deviations", _RAW_LABEL
 )
 def accuracies_indistinguishable(paper: Paper) -> Finding:
-    rows = paper.rows(_SUMMARY)
+    bands = {row: paper.band(_SUMMARY, row, "Acc@1") for row in paper.rows(_SUMMARY)}
     parts = [
-        (
-            f"{one} in the band of {other}",
-            within_band(
-                paper.value(_SUMMARY, one, "Acc@1"),
-                paper.value(_SUMMARY, other, "Acc@1"),
-                paper.std(_SUMMARY, other, "Acc@1"),
-            ),
-        )
-        for one in rows
-        for other in rows
-        if one != other
+        (f"{one} in the band of {other}", within_band(bands[one][0], *bands[other]))
+        for one, other in permutations(bands, 2)
     ]
     return all_of(parts, "indistinguishable", "mean against mean ± std of the other variants")
 
@@ -117,77 +83,65 @@ def accuracies_indistinguishable(paper: Paper) -> Finding:
     "Raw ECE of DrLoc lies within the seed band of the Baseline on both backbones and data sets", _ALL_LABEL
 )
 def drloc_in_baseline_band(paper: Paper) -> Finding:
-    inside, overlapping, cells = [], 0, []
-    for backbone in ("Swin-Tiny", "DeiT-Small"):
-        for data in ("C-10", "C-100"):
-            drloc, baseline = (
-                (paper.value(_ALL, row, "ECE"), paper.std(_ALL, row, "ECE"))
-                for row in (f"{backbone} / {data} / DrLoc", f"{backbone} / {data} / Baseline")
-            )
-            cells.append(f"{backbone} / {data}")
-            overlapping += bands_overlap(drloc, baseline)
-            if within_band(drloc[0], *baseline):
-                inside.append(cells[-1])
-    outside = [cell for cell in cells if cell not in inside]
-    return decide(
-        not outside,
-        "within the band",
-        f"inside in {len(inside)} of {len(cells)}"
-        + (f" (not {', '.join(outside)})" if outside else "")
-        + f"; the two bands may overlap in {overlapping}",
-        "DrLoc mean against Baseline mean ± std",
-    )
+    cells = [f"{backbone} / {data}" for backbone in ("Swin-Tiny", "DeiT-Small") for data in ("C-10", "C-100")]
+    outside, overlapping = [], 0
+    for cell in cells:
+        drloc, baseline = (paper.band(_ALL, f"{cell} / {variant}", "ECE") for variant in ("DrLoc", "Baseline"))
+        overlapping += bands_overlap(drloc, baseline)
+        if not within_band(drloc[0], *baseline):
+            outside.append(cell)
+    found = f"inside in {len(cells) - len(outside)} of {len(cells)}"
+    found += (f" (not {', '.join(outside)})" if outside else "") + f"; the two bands may overlap in {overlapping}"
+    return decide(not outside, "within the band", found, "DrLoc mean against Baseline mean ± std")
 
 
-@RAW_MODELS.claim("Accuracies of the two ViT-B/16 pilots", "app:cross-arch-multiseed")
-def vit_pilot_accuracy(paper: Paper) -> Finding:
-    quotes = [("ViT pilot accuracy", variant, _ALL, f"ViT-B/16 / C-10 / {variant}", "Acc@1") for variant in SEED_ROWS]
-    return repeats(paper, quotes, "against tab:replication-summary")
+RAW_MODELS.register(
+    repeats, "vit_pilot_accuracy", "Accuracies of the two ViT-B/16 pilots", "app:cross-arch-multiseed",
+    [("ViT pilot accuracy", variant, _ALL, f"ViT-B/16 / C-10 / {variant}", "Acc@1") for variant in SEED_ROWS],
+    "against tab:replication-summary",
+)  # fmt: skip
 
 
 @RAW_MODELS.claim("Last-epochs ensembles raise the worst-tertile ECE on both data sets", "fig:temporal-ensemble")
 def temporal_ensemble(paper: Paper) -> Finding:
     changes = [paper.said("temporal ensemble", data).value for data in ("CIFAR-10", "CIFAR-100")]
-    return Finding(
-        ", ".join(f"{change:+.4f}" for change in changes), "", "not checkable", "the figure's numbers are in no table"
-    )
+    stated = ", ".join(f"{change:+.4f}" for change in changes)
+    return Finding(stated, "", "not checkable", "the figure's numbers are in no table")
 
 
 EXTERNAL = Topic("External runs")
 
 _AUDIT, _EXTERNAL_LABEL = "external_audit", "tab:ext-robustness-compressed"
+_DATA = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
 _SCRATCH, _FINETUNE = "external_scratch", "external_finetune"
-_SUITE, _RANKS, _SPLITS = (
-    "Scratch small-ViT suite",
-    "Cross-cell ranking",
-    "Random calibration splits, DeiT-Tiny on CIFAR-100",
-)
+_SUITE, _RANKS = "Scratch small-ViT suite", "Cross-cell ranking"
+_SPLITS = "Random calibration splits, DeiT-Tiny on CIFAR-100"
 _LIFT, _BLOCKS = "Routing on top of logit-norm", "Block sizes, scratch small ViT on CIFAR-100"
 
 
-def _band(paper: Paper, low: Rounded, high: Rounded, data_sets: tuple[str, ...]) -> Finding:
+def _band(paper: Paper, source: str, row: str, column: str, data_sets: tuple[str, ...]) -> Finding:
+    """The ECEs of some data sets lie inside the band that `source` gives."""
+    low, high = (paper.value(source, row, f"{column}{end}") for end in ("low", "high"))
     rows = [row for row in paper.rows(_SCRATCH) if row.split(" / ")[1] in data_sets and paper.has(_SCRATCH, row, "ECE")]
-    values = {row: paper.value(_SCRATCH, row, "ECE") for row in rows}
+    values = paper.numbers(_SCRATCH, "ECE", rows)
     outside = [row for row, value in values.items() if value.surely_below(low) or high.surely_below(value)]
-    found = [value.value for value in values.values()]
+    found = ordered(values.values())
     return decide(
         not outside,
         f"[{show(low, 3)}, {show(high, 3)}]",
-        f"{min(found):.4f} to {max(found):.4f}" + (f"; outside: {', '.join(outside)}" if outside else ""),
+        f"{show(found[0], 4)} to {show(found[-1], 4)}" + (f"; outside: {', '.join(outside)}" if outside else ""),
         f"ECE column of tab:external-scr-vit, {' and '.join(data_sets)}",
     )
 
 
-@EXTERNAL.claim("ECE band of the scratch small-ViT suite, as the text says", "app:external")
-def scratch_band_text(paper: Paper) -> Finding:
-    low, high = (paper.said("scratch suite ECE band", end) for end in ("low", "high"))
-    return _band(paper, low, high, ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet"))
-
-
-@EXTERNAL.claim("ECE band of the scratch small-ViT suite on CIFAR-100 and Tiny-ImageNet", _EXTERNAL_LABEL)
-def scratch_band_table(paper: Paper) -> Finding:
-    low, high = (paper.value(_AUDIT, _SUITE, f"ECE band {end}") for end in ("low", "high"))
-    return _band(paper, low, high, ("CIFAR-100", "Tiny-ImageNet"))
+EXTERNAL.register(
+    _band, "scratch_band_text", "ECE band of the scratch small-ViT suite, as the text says", "app:external",
+    STATEMENTS, "scratch suite ECE band", "", _DATA,
+)  # fmt: skip
+EXTERNAL.register(
+    _band, "scratch_band_table", "ECE band of the scratch small-ViT suite on CIFAR-100 and Tiny-ImageNet",
+    _EXTERNAL_LABEL, _AUDIT, _SUITE, "ECE band ", _DATA[1:],
+)  # fmt: skip
 
 
 def _available(table: str, paper: Paper) -> tuple[int, int]:
@@ -213,28 +167,26 @@ def finetune_cells(paper: Paper) -> Finding:
     return decide(stated == found, str(stated), str(found), "rows of tab:external-ft-vit-b16 with numbers")
 
 
-@EXTERNAL.claim("Number of stress tests on the external runs", "app:external")
-def stress_tests(paper: Paper) -> Finding:
-    stated, found = paper.said_count("external stress tests"), len(paper.rows(_AUDIT))
-    return decide(stated == found, str(stated), str(found), "rows of tab:ext-robustness-compressed")
+EXTERNAL.register(
+    same_count, "stress_tests", "Number of stress tests on the external runs", "app:external", "external stress tests",
+    "value", lambda paper: len(paper.rows(_AUDIT)), "rows of tab:ext-robustness-compressed",
+)  # fmt: skip
 
 
 @EXTERNAL.claim("Rank-1 shares are whole numbers of the 40 external cells", _EXTERNAL_LABEL)
 def rank_one_shares(paper: Paper) -> Finding:
     cells = paper.count(_AUDIT, _RANKS, "Cells")
-    shares = {
-        column: paper.value(_AUDIT, _RANKS, column) for column in paper.columns(_AUDIT) if column.endswith("rank-1 (%)")
-    }
-    counts = {column: share.value / 100 * cells for column, share in shares.items()}
+    columns = [column for column in paper.columns(_AUDIT) if column.endswith("rank-1 (%)")]
+    shares = [paper.value(_AUDIT, _RANKS, column) for column in columns]
+    counts = [share.value / 100 * cells for share in shares]
     whole = all(
-        share.low * cells / 100 - 1e-9 <= round(counts[column]) <= share.high * cells / 100 + 1e-9
-        for column, share in shares.items()
+        share.low * cells / 100 - 1e-9 <= round(count) <= share.high * cells / 100 + 1e-9
+        for share, count in zip(shares, counts, strict=True)
     )
-    total = sum(counts.values())
     return decide(
-        whole and total <= cells,
-        ", ".join(f"{share.value:g} %" for share in shares.values()),
-        ", ".join(f"{count:g}" for count in counts.values()) + f" of {cells}",
+        whole and sum(counts) <= cells,
+        ", ".join(f"{share.value:g} %" for share in shares),
+        ", ".join(f"{count:g}" for count in counts) + f" of {cells}",
         "share times cells; together no more than all cells",
     )
 
@@ -243,9 +195,8 @@ def rank_one_shares(paper: Paper) -> Finding:
 def split_winners(paper: Paper) -> Finding:
     splits = paper.count(_AUDIT, _SPLITS, "Splits")
     wins = [paper.count(_AUDIT, _SPLITS, f"{method} rank-1 splits") for method in ("BBQ", "AR-CondCal")]
-    better = paper.value(_AUDIT, _SPLITS, "BBQ mean ECE").surely_below(
-        paper.value(_AUDIT, _SPLITS, "AR-CondCal mean ECE")
-    )
+    bbq, ours = (paper.value(_AUDIT, _SPLITS, f"{method} mean ECE") for method in ("BBQ", "AR-CondCal"))
+    better = bbq.surely_below(ours)
     return decide(
         sum(wins) <= splits and better == (wins[0] > wins[1]),
         f"{wins[0]} and {wins[1]} of {splits}",
@@ -266,7 +217,7 @@ def lift_counts(paper: Paper) -> Finding:
 @EXTERNAL.claim("No order of the variants by ECE holds on all data sets of the fine-tuned suite", _EXTERNAL_LABEL)
 def no_variant_order(paper: Paper) -> Finding:
     orders = {}
-    for data in ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet"):
+    for data in _DATA:
         rows = [row for row in paper.rows(_FINETUNE) if row.endswith(f" / {data}")]
         ranked = sorted(rows, key=lambda row: paper.value(_FINETUNE, row, "ECE").value)
         orders[data] = " < ".join(row.split(" / ")[0] for row in ranked)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import combinations
 
 from scipy.stats import t as student
 
-from engine.paper.claims.compare import BOTH_STDS, quoted, repeats, same, show
+from engine.paper.claims.compare import BOTH_STDS, column_follows, quoted, repeats, same, same_count, show
 from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
-from engine.paper.claims.rounding import Rounded, exactly, mean, std
+from engine.paper.claims.rounding import Rounded, exactly, mean, ordered, std
+from engine.paper.published import STATEMENTS
 
 TOPIC = Topic("Probes")
 
@@ -25,52 +27,48 @@ def _naive_rows(paper: Paper, variant: str, backbone: str = "") -> list[str]:
     return [row for row in paper.rows(_NAIVE) if row.endswith(variant) and backbone in row]
 
 
-@TOPIC.claim("Pooled R² of the confidence network and of the full-profile network", "sec:probe")
-def pooled_r2(paper: Paper) -> Finding:
-    quotes = [("pooled R²", row, _POOLED, row, "R²") for row in ("conf-mlp", "full-mlp")]
-    return repeats(paper, quotes, "against tab:probe-sanity")
+def _pooled(first: str, second: str, paper: Paper) -> Rounded:
+    return paper.value(_POOLED, first, "R²") - paper.value(_POOLED, second, "R²")
 
 
-@TOPIC.claim("Change of the pooled R² when the routing profile is shuffled", "sec:probe")
-def shuffling_change(paper: Paper) -> Finding:
-    said = paper.said("shuffled routing", "change")
-    found = paper.value(_POOLED, "full-mlp", "R²") - paper.value(_POOLED, "shuf-full-mlp", "R²")
-    return same(
-        show(said, 3), said, found, "full-mlp minus shuf-full-mlp in tab:probe-sanity; the other order is positive"
-    )
+TOPIC.register(
+    repeats, "pooled_r2", "Pooled R² of the confidence network and of the full-profile network", "sec:probe",
+    [("pooled R²", row, _POOLED, row, "R²") for row in ("conf-mlp", "full-mlp")], "against tab:probe-sanity",
+)  # fmt: skip
+TOPIC.register(
+    same, "shuffling_change", "Change of the pooled R² when the routing profile is shuffled", "sec:probe",
+    "shuffled routing", "change", partial(_pooled, "full-mlp", "shuf-full-mlp"),
+    "full-mlp minus shuf-full-mlp in tab:probe-sanity; the other order is positive",
+)  # fmt: skip
 
 
 @TOPIC.claim("The shuffled and the full-profile network differ by less than 0.003", "app:probe-sanity")
 def shuffling_within(paper: Paper) -> Finding:
     limit = paper.said("shuffled routing", "within")
-    found = abs(paper.value(_POOLED, "full-mlp", "R²") - paper.value(_POOLED, "shuf-full-mlp", "R²"))
-    return decide(
-        found.may_be_at_most(limit.value), f"within {show(limit, 3)}", show(found, 4), "against tab:probe-sanity"
-    )
+    found = abs(_pooled("full-mlp", "shuf-full-mlp", paper))
+    holds = found.may_be_at_most(limit.value)
+    return decide(holds, f"within {show(limit, 3)}", show(found, 4), "against tab:probe-sanity")
 
 
 @TOPIC.claim("The confidence network has the highest pooled R² and the lowest standard deviation", "app:probe-sanity")
 def confidence_network_leads(paper: Paper) -> Finding:
     others = [row for row in paper.rows(_POOLED) if row != "conf-mlp"]
-    best, spread = paper.value(_POOLED, "conf-mlp", "R²"), paper.std(_POOLED, "conf-mlp", "R²")
+    best, spread = paper.band(_POOLED, "conf-mlp", "R²")
     parts = [(f"R² above {row}", not best.surely_below(paper.value(_POOLED, row, "R²"))) for row in others]
     parts += [(f"std below {row}", not paper.std(_POOLED, row, "R²").surely_below(spread)) for row in others]
     return all_of(parts, "highest and lowest", "rows of tab:probe-sanity")
 
 
-@TOPIC.claim("Pooled uplift of the full-profile network over the linear confidence probe", "app:probe-sanity")
-def pooled_uplift(paper: Paper) -> Finding:
-    said = paper.said("naive uplift", "pooled")
-    found = paper.value(_POOLED, "full-mlp", "R²") - paper.value(_POOLED, "conf-lin", "R²")
-    return same(f"{said.value:+.3f}", said, found, "full-mlp minus conf-lin in tab:probe-sanity")
+TOPIC.register(
+    same, "pooled_uplift", "Pooled uplift of the full-profile network over the linear confidence probe",
+    "app:probe-sanity", "naive uplift", "pooled", partial(_pooled, "full-mlp", "conf-lin"),
+    "full-mlp minus conf-lin in tab:probe-sanity",
+)  # fmt: skip
 
 
 @TOPIC.claim("Mean naive uplift over three Block-AR cells", "sec:probe")
 def naive_uplift_mean(paper: Paper) -> Finding:
-    said, spread = (
-        paper.said("naive uplift", "three Block-AR cells"),
-        paper.said_std("naive uplift", "three Block-AR cells"),
-    )
+    said, spread = paper.band(STATEMENTS, "naive uplift", "three Block-AR cells")
     uplifts = [_uplift(paper, row) for row in _naive_rows(paper, "Block-AR")]
     choices = [*combinations(uplifts, 3), tuple(uplifts)]
     fits = any(
@@ -87,10 +85,10 @@ def naive_uplift_mean(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("Number of Block-AR cells in the naive probe table", "sec:probe")
-def naive_block_cells(paper: Paper) -> Finding:
-    stated, found = paper.said_count("naive uplift", "Block-AR cells"), len(_naive_rows(paper, "Block-AR"))
-    return decide(stated == found, str(stated), str(found), "Block-AR rows of tab:routing-probe")
+TOPIC.register(
+    same_count, "naive_block_cells", "Number of Block-AR cells in the naive probe table", "sec:probe", "naive uplift",
+    "Block-AR cells", lambda paper: len(_naive_rows(paper, "Block-AR")), "Block-AR rows of tab:routing-probe",
+)  # fmt: skip
 
 
 @TOPIC.claim("The naive uplift is positive on every Block-AR cell", "sec:probe")
@@ -152,7 +150,7 @@ def groups_won_discussion(paper: Paper) -> Finding:
 
 @TOPIC.claim("The one group where routing helps does so within its seed standard deviation", "sec:probe")
 def positive_group_within_std(paper: Paper) -> Finding:
-    value, spread = paper.said("positive group"), paper.said_std("positive group")
+    value, spread = paper.band(STATEMENTS, "positive group", "value")
     pooled = paper.std(_POOLED, "full-mlp", "R²")
     return decide(
         value.may_be_at_most(spread),
@@ -179,20 +177,17 @@ def spearman_p(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("Uplift of the backbones without routing is the difference of the two R²", "app:generality-vanilla")
-def vanilla_uplift(paper: Paper) -> Finding:
-    def fits(row: str) -> bool:
-        difference = paper.value(_VANILLA, row, "MLP R²") - paper.value(_VANILLA, row, "Conf-only R²")
-        return paper.value(_VANILLA, row, "Uplift").may_equal(difference)
-
-    rows = paper.rows(_VANILLA)
-    stated = ", ".join(paper.cell(_VANILLA, row, "Uplift").printed for row in rows)
-    return all_of(((row, fits(row)) for row in rows), stated, "MLP minus linear confidence probe")
+TOPIC.register(
+    column_follows, "vanilla_uplift", "Uplift of the backbones without routing is the difference of the two R²",
+    "app:generality-vanilla", _VANILLA, "Uplift",
+    lambda paper, row: paper.value(_VANILLA, row, "MLP R²") - paper.value(_VANILLA, row, "Conf-only R²"),
+    "MLP minus linear confidence probe",
+)  # fmt: skip
 
 
 @TOPIC.claim("Range of the uplift over the backbones without routing", "app:generality-vanilla")
 def vanilla_range(paper: Paper) -> Finding:
-    uplifts = sorted((paper.value(_VANILLA, row, "Uplift") for row in paper.rows(_VANILLA)), key=lambda v: v.value)
+    uplifts = ordered(paper.numbers(_VANILLA, "Uplift").values())
     low, high = paper.said("vanilla uplift", "low"), paper.said("vanilla uplift", "high")
     return decide(
         low.may_equal(uplifts[0]) and high.may_equal(uplifts[-1]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -27,6 +27,10 @@ class Cell:
     std: float
     printed_std: str
     note: str
+
+
+Address = tuple[str, str, str]
+"""Table, row and column of a cell."""
 
 
 class Paper:
@@ -80,6 +84,24 @@ class Paper:
             raise MissingCell(f"{table}, {row!r}, {column!r} has no standard deviation")
         return rounded(cell.std, cell.printed_std)
 
+    def agree(self, here: Address, there: Address) -> bool:
+        """Whether two cells may hold the same number, and the same standard deviation where the first prints one."""
+        fits = self.value(*here).may_equal(self.value(*there))
+        return fits and (not self.cell(*here).printed_std or self.std(*here).may_equal(self.std(*there)))
+
+    def band(self, table: str, row: str, column: str) -> tuple[Rounded, Rounded]:
+        """A mean and the standard deviation beside it."""
+        return self.value(table, row, column), self.std(table, row, column)
+
+    def shown(self, table: str, row: str, column: str) -> str:
+        """A cell as printed, `mean ± std` where it has both."""
+        cell = self.cell(table, row, column)
+        return f"{cell.printed} ± {cell.printed_std}" if cell.printed_std else cell.printed
+
+    def numbers(self, table: str, column: str, rows: Iterable[str] | None = None) -> dict[str, Rounded]:
+        """A column of a table, or some rows of it."""
+        return {row: self.value(table, row, column) for row in (self.rows(table) if rows is None else rows)}
+
     def count(self, table: str, row: str, column: str) -> int:
         """A whole number."""
         return round(self.value(table, row, column).value)
@@ -87,10 +109,6 @@ class Paper:
     def said(self, row: str, column: str = "value") -> Rounded:
         """A number that the text states."""
         return self.value(STATEMENTS, row, column)
-
-    def said_std(self, row: str, column: str = "value") -> Rounded:
-        """A standard deviation that the text states."""
-        return self.std(STATEMENTS, row, column)
 
     def said_count(self, row: str, column: str = "value") -> int:
         """A whole number that the text states."""
@@ -160,15 +178,15 @@ class Topic:
         self.title = title
         self.claims: list[Claim] = []
 
-    def register(self, key: str, says: str, where: str, check: Callable[[Paper], Finding]) -> None:
-        """Add a claim."""
-        self.claims.append(Claim(key, self.title, says, where, check))
+    def register(self, form: Callable[..., Finding], key: str, says: str, where: str, *given: Any) -> None:
+        """Add a claim of a form that others share: what `form` makes of the paper and of what is given for this one."""
+        self.claims.append(Claim(key, self.title, says, where, lambda paper: form(paper, *given)))
 
     def claim(self, says: str, where: str) -> Callable[[Callable[[Paper], Finding]], Callable[[Paper], Finding]]:
         """Register a function as a claim; its name is the key."""
 
         def add(check: Callable[[Paper], Finding]) -> Callable[[Paper], Finding]:
-            self.register(check.__name__, says, where, check)
+            self.register(check, check.__name__, says, where)
             return check
 
         return add
@@ -188,29 +206,3 @@ def all_of(parts: Iterable[tuple[str, bool]], stated: str, how: str) -> Finding:
         shown = "; ".join(failing[:_SHOWN])
         recomputed += f": not {shown}" + (f" and {len(failing) - _SHOWN} more" if len(failing) > _SHOWN else "")
     return decide(not failing, stated, recomputed, how)
-
-
-RAW = "No calibration"
-TS = "Temp. Scaling (TS)"
-AR_CONDCAL = "AR-CondCal"
-KERNEL_FAMILY = ("Conf-only", "Conf + PredEntropy", AR_CONDCAL)
-BINNING = ("Histogram Binning", "BBQ")
-
-CELLS = {
-    "calibration": "Swin-Tiny / C-10 / Block-AR",
-    "calibration_swin_c10_full": "Swin-Tiny / C-10 / Full-AR",
-    "calibration_deit_c10_block": "DeiT-Small / C-10 / Block-AR",
-    "calibration_deit_c10_full": "DeiT-Small / C-10 / Full-AR",
-    "calibration_swin_c100_block": "Swin-Tiny / C-100 / Block-AR",
-    "calibration_deit_c100_block": "DeiT-Small / C-100 / Block-AR",
-    "calibration_deit_c100_full": "DeiT-Small / C-100 / Full-AR",
-    "calibration_swin_c100_full": "Swin-Tiny / C-100 / Full-AR",
-}
-"""The eight three-seed calibration tables and the row of the same cell in the raw summary."""
-
-CALIBRATION_COLUMNS = ("ECE", "AdaECE", "NLL", "Brier", "Worst-tertile ECE")
-SEEDS = (0, 1, 2)
-SEED_ROWS = {
-    "Block-AR": tuple(f"Block-AR (b=2) / seed {seed}" for seed in SEEDS),
-    "Full-AR": tuple(f"Full-AR / seed {seed}" for seed in SEEDS),
-}

@@ -7,7 +7,7 @@ each other only when their intervals have nothing in common.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -85,6 +85,11 @@ def rounded(value: float, printed: str) -> Rounded:
     """`value`, up to half a unit of the last decimal in `printed`."""
     half = 0.5 * 10.0 ** -decimals(printed)
     return Rounded(value, value - half, value + half)
+
+
+def ordered(values: Iterable[Rounded]) -> list[Rounded]:
+    """From the smallest to the largest."""
+    return sorted(values, key=lambda number: number.value)
 
 
 def total(values: Sequence[Rounded]) -> Rounded:

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from functools import partial
 
-from engine.paper.claims.compare import marks, quoted, same, show
-from engine.paper.claims.registry import AR_CONDCAL, TS, Finding, Paper, Topic, all_of, decide
-from engine.paper.claims.rounding import Rounded
+from engine.paper.claims.compare import cells_agree, marks, quoted, same, show
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.rounding import Rounded, ordered
+from engine.paper.published import AR_CONDCAL, TS
 
 BANDWIDTH = Topic("Bandwidth")
 
 _BANDWIDTH_TABLE, _WHERE, _SCOTT = "bandwidth", "app:bw-sensitivity", "1× Scott"
 
 
-@BANDWIDTH.claim("Cross-validated bandwidth changes the worst-tertile ECE by 0.0009", _WHERE)
-def cross_validation_change(paper: Paper) -> Finding:
-    said = paper.said("bandwidth", "CV-NLL change")
-    found = paper.value(_BANDWIDTH_TABLE, "CV-NLL", "Worst-tertile ECE") - paper.value(
-        _BANDWIDTH_TABLE, _SCOTT, "Worst-tertile ECE"
-    )
-    return same(show(said, 4), said, found, "CV-NLL minus 1x Scott in tab:bw-sensitivity")
+def _change(first: str, second: str, paper: Paper) -> Rounded:
+    one, other = (paper.value(_BANDWIDTH_TABLE, row, "Worst-tertile ECE") for row in (first, second))
+    return one - other
 
 
-@BANDWIDTH.claim("The oracle bandwidth lowers the worst-tertile ECE by 0.0003", _WHERE)
-def oracle_change(paper: Paper) -> Finding:
-    said = paper.said("bandwidth", "oracle reduction")
-    found = paper.value(_BANDWIDTH_TABLE, _SCOTT, "Worst-tertile ECE") - paper.value(
-        _BANDWIDTH_TABLE, "Oracle-ECE", "Worst-tertile ECE"
-    )
-    return same(show(said, 4), said, found, "1x Scott minus Oracle-ECE in tab:bw-sensitivity")
+BANDWIDTH.register(
+    same, "cross_validation_change", "Cross-validated bandwidth changes the worst-tertile ECE by 0.0009", _WHERE,
+    "bandwidth", "CV-NLL change", partial(_change, "CV-NLL", _SCOTT), "CV-NLL minus 1x Scott in tab:bw-sensitivity",
+)  # fmt: skip
+BANDWIDTH.register(
+    same, "oracle_change", "The oracle bandwidth lowers the worst-tertile ECE by 0.0003", _WHERE, "bandwidth",
+    "oracle reduction", partial(_change, _SCOTT, "Oracle-ECE"), "1x Scott minus Oracle-ECE in tab:bw-sensitivity",
+)  # fmt: skip
 
 
 @BANDWIDTH.claim("Both changes lie within a cross-run standard deviation of about 0.007", _WHERE)
@@ -36,10 +34,7 @@ def changes_within_std(paper: Paper) -> Finding:
     said = paper.said("bandwidth", "cross-run std")
     rows = (_SCOTT, "CV-NLL", "Oracle-ECE")
     parts = [(f"std of {row}", said.may_equal(paper.std(_BANDWIDTH_TABLE, row, "Worst-tertile ECE"))) for row in rows]
-    reference = paper.value(_BANDWIDTH_TABLE, _SCOTT, "Worst-tertile ECE")
-    for row in rows[1:]:
-        change = abs(paper.value(_BANDWIDTH_TABLE, row, "Worst-tertile ECE") - reference)
-        parts.append((f"change of {row}", change.fits_within(said)))
+    parts += [(f"change of {row}", abs(_change(row, _SCOTT, paper)).fits_within(said)) for row in rows[1:]]
     return all_of(parts, f"about {show(said, 3)}", "standard deviations and changes of tab:bw-sensitivity")
 
 
@@ -60,22 +55,16 @@ def bandwidth_runs(paper: Paper) -> Finding:
     "The oracle, which minimises the held-out ECE, has the lowest ECE of the five modes", "tab:bw-sensitivity"
 )
 def oracle_is_lowest(paper: Paper) -> Finding:
+    values = paper.numbers(_BANDWIDTH_TABLE, "Global ECE")
     oracle = paper.value(_BANDWIDTH_TABLE, "Oracle-ECE", "Global ECE")
-    parts = [
-        (row, oracle.may_be_at_most(paper.value(_BANDWIDTH_TABLE, row, "Global ECE")))
-        for row in paper.rows(_BANDWIDTH_TABLE)
-    ]
+    parts = [(row, oracle.may_be_at_most(value)) for row, value in values.items()]
     return all_of(parts, "lowest", "each mode's multiplier is among those the oracle chooses from, run by run")
 
 
 FEATURES = Topic("Second features")
 
-_FEATURES_TABLE, _LABEL, _VIT, _VIT_LABEL = (
-    "feature_ablation",
-    "tab:feature_ablation",
-    "feature_ablation_vit",
-    "tab:feature-ablation-vit",
-)
+_FEATURES_TABLE, _LABEL = "feature_ablation", "tab:feature_ablation"
+_VIT, _VIT_LABEL = "feature_ablation_vit", "tab:feature-ablation-vit"
 _HEADLINE, _HEADLINE_LABEL = "vit_headline", "tab:vit-cross-arch-headline"
 _DATA = ("CIFAR-10", "CIFAR-100")
 _CONTROLS = {"Δ vs Conf-only": "Confidence only", "Δ vs Conf+PE": "Predictive entropy"}
@@ -84,45 +73,40 @@ _AGGREGATE, _CONCENTRATION = "Aggregate routing entropy r_agg", "Routing concent
 _ROUTING = (_AGGREGATE, _CONCENTRATION, "Last-layer routing entropy H_L", _DEPTH, "Routing entropy × confidence")
 
 
-def _rows(paper: Paper, data: str) -> list[str]:
-    return [row for row in paper.rows(_FEATURES_TABLE) if row.startswith(f"{data} / ")]
+def _features(paper: Paper, data: str, column: str) -> dict[str, Rounded]:
+    rows = [row for row in paper.rows(_FEATURES_TABLE) if row.startswith(f"{data} / ")]
+    return paper.numbers(_FEATURES_TABLE, column, rows)
 
 
-def _range(data: str, column: str, paper: Paper) -> Finding:
-    values = sorted(
-        (paper.value(_FEATURES_TABLE, row, column) for row in _rows(paper, data)), key=lambda value: value.value
-    )
-    said = paper.said("feature range", f"{data} / {column}")
-    return same(f"{said.value:.4f}", said, values[-1] - values[0], "largest minus smallest ECE of the seven features")
+def _range(data: str, column: str, paper: Paper) -> Rounded:
+    values = ordered(_features(paper, data, column).values())
+    return values[-1] - values[0]
 
 
 for _data in _DATA:
     for _column in ("Block-AR ECE", "Full-AR ECE"):
         FEATURES.register(
-            f"feature_range_{_data.replace('CIFAR-', 'c')}_{_column[:-7].lower()}",
-            f"Range of the ECE over seven second features, {_data} {_column[:-4]}",
-            _LABEL,
-            partial(_range, _data, _column),
-        )
+            same, f"feature_range_{_data.replace('CIFAR-', 'c')}_{_column[:-7].lower()}",
+            f"Range of the ECE over seven second features, {_data} {_column[:-4]}", _LABEL, "feature range",
+            f"{_data} / {_column}", partial(_range, _data, _column), "largest minus smallest ECE of the seven features",
+        )  # fmt: skip
 
 
-def _difference(column: str, paper: Paper) -> Finding:
+def _difference(paper: Paper, column: str) -> Finding:
     parts = []
     for data in _DATA:
         control = paper.value(_FEATURES_TABLE, f"{data} / {_CONTROLS[column]}", "Block-AR ECE")
-        for row in _rows(paper, data):
-            difference = control - paper.value(_FEATURES_TABLE, row, "Block-AR ECE")
-            parts.append((row, paper.value(_FEATURES_TABLE, row, column).may_equal(difference)))
+        stated = _features(paper, data, column)
+        eces = _features(paper, data, "Block-AR ECE")
+        parts += [(row, stated[row].may_equal(control - ece)) for row, ece in eces.items()]
     return all_of(parts, f"{len(parts)} differences", "ECE of the control minus ECE of the row, Block-AR")
 
 
 for _column, _control in _CONTROLS.items():
     FEATURES.register(
-        f"feature_difference_{_control.split()[-1].lower()}",
-        f"Column {_column} is the ECE of '{_control}' minus that of the row",
-        _LABEL,
-        partial(_difference, _column),
-    )
+        _difference, f"feature_difference_{_control.split()[-1].lower()}",
+        f"Column {_column} is the ECE of '{_control}' minus that of the row", _LABEL, _column,
+    )  # fmt: skip
 
 
 def _winner(values: dict[str, Rounded]) -> str:
@@ -134,7 +118,7 @@ def winner_changes(paper: Paper) -> Finding:
     winners = {}
     for data in _DATA:
         for column in ("Block-AR ECE", "Full-AR ECE"):
-            best = _winner({row: paper.value(_FEATURES_TABLE, row, column) for row in _rows(paper, data)})
+            best = _winner(_features(paper, data, column))
             winners[f"{data} {column[:-4]}"] = best.split(" / ", 1)[1]
     found = "; ".join(f"{cell}: {feature}" for cell, feature in winners.items())
     return decide(len(set(winners.values())) > 1, "changes", found, "lowest ECE of each column")
@@ -142,19 +126,12 @@ def winner_changes(paper: Paper) -> Finding:
 
 @FEATURES.claim("r_agg and 1 - r_agg give the same calibrator", _LABEL)
 def concentration_mirrors_aggregate(paper: Paper) -> Finding:
-    parts = [
-        (
-            f"{data} {column}",
-            paper.value(_FEATURES_TABLE, f"{data} / {_AGGREGATE}", column)
-            == paper.value(_FEATURES_TABLE, f"{data} / {_CONCENTRATION}", column),
-        )
-        for data in _DATA
-        for column in paper.columns(_FEATURES_TABLE)
-    ]
-    parts += [
-        (f"ViT-B/16 {column}", paper.value(_VIT, _AGGREGATE, column) == paper.value(_VIT, _CONCENTRATION, column))
-        for column in paper.columns(_VIT)
-    ]
+    places = [(f"{data} ", _FEATURES_TABLE, f"{data} / ") for data in _DATA] + [("ViT-B/16 ", _VIT, "")]
+    parts = []
+    for name, table, prefix in places:
+        for column in paper.columns(table):
+            one, other = (paper.value(table, f"{prefix}{row}", column) for row in (_AGGREGATE, _CONCENTRATION))
+            parts.append((f"{name}{column}", one == other))
     return all_of(parts, "equal rows", "a mirrored axis leaves a Gaussian kernel unchanged")
 
 
@@ -175,27 +152,25 @@ def vit_gain_is_small(paper: Paper) -> Finding:
     )
 
 
-@FEATURES.claim("Bold numbers of the ViT-B/16 ablation are the lowest of their columns", _VIT_LABEL)
-def vit_ablation_marks(paper: Paper) -> Finding:
-    return marks(paper, _VIT, paper.columns(_VIT), skip={_RAW})
+FEATURES.register(
+    marks, "vit_ablation_marks", "Bold numbers of the ViT-B/16 ablation are the lowest of their columns", _VIT_LABEL,
+    _VIT, (), {_RAW},
+)  # fmt: skip
 
 
 @FEATURES.claim("Depth variance is not consistently the best feature on ViT-B/16", "app:cross-arch-multiseed")
 def depth_variance_does_not_win(paper: Paper) -> Finding:
-    columns = paper.columns(_VIT)
-    wins = 0
-    for column in columns:
-        wins += _winner({row: paper.value(_VIT, row, column) for row in paper.rows(_VIT) if row != _RAW}) == _DEPTH
-    return decide(
-        wins < len(columns), "not consistently", f"best on {wins} of {len(columns)}", "lowest ECE of each column"
-    )
+    rows = [row for row in paper.rows(_VIT) if row != _RAW]
+    wins = [_winner(paper.numbers(_VIT, column, rows)) == _DEPTH for column in paper.columns(_VIT)]
+    found = f"best on {sum(wins)} of {len(wins)}"
+    return decide(not all(wins), "not consistently", found, "lowest ECE of each column")
 
 
-@FEATURES.claim(
-    "Bold and underlined numbers of the ViT-B/16 headline table are the best and second best", _HEADLINE_LABEL
-)
-def vit_headline_marks(paper: Paper) -> Finding:
-    return marks(paper, _HEADLINE, paper.columns(_HEADLINE), skip=())
+FEATURES.register(
+    marks, "vit_headline_marks",
+    "Bold and underlined numbers of the ViT-B/16 headline table are the best and second best",
+    _HEADLINE_LABEL, _HEADLINE,
+)  # fmt: skip
 
 
 @FEATURES.claim(
@@ -203,33 +178,22 @@ def vit_headline_marks(paper: Paper) -> Finding:
 )
 def vit_tables_agree(paper: Paper) -> Finding:
     pairs = {"c100 Full-AR ECE": "c100-Full", "tin Full-AR ECE": "tin-Full", "tin Block-AR ECE": "tin-Block"}
-    parts = [
-        (headline, paper.value(_HEADLINE, "AR-CondCal", headline).may_equal(paper.value(_VIT, _DEPTH, ablation)))
-        for headline, ablation in pairs.items()
-    ]
-    stated = ", ".join(paper.cell(_HEADLINE, "AR-CondCal", headline).printed for headline in pairs)
-    return all_of(parts, stated, "three decimals against the four of tab:feature-ablation-vit")
+    cells = {name: ((_HEADLINE, AR_CONDCAL, name), (_VIT, _DEPTH, column)) for name, column in pairs.items()}
+    return cells_agree(paper, cells, "three decimals against the four of tab:feature-ablation-vit")
 
 
 @FEATURES.claim("Raw ECE of ViT-B/16 Full-AR on CIFAR-10: ablation and raw summary", _VIT_LABEL)
 def vit_raw_ece(paper: Paper) -> Finding:
     found = paper.value("replication_summary", "ViT-B/16 / C-10 / Full-AR", "ECE")
-    stated = paper.cell(_VIT, _RAW, "c10-Full").printed
-    return decide(
-        paper.value(_VIT, _RAW, "c10-Full").may_equal(found),
-        stated,
-        f"{found.value:.3f}",
-        "against tab:replication-summary",
-    )
+    said, stated = paper.value(_VIT, _RAW, "c10-Full"), paper.cell(_VIT, _RAW, "c10-Full").printed
+    return decide(said.may_equal(found), stated, show(found, 3), "against tab:replication-summary")
 
 
 @FEATURES.claim("Which feature the ViT-B/16 tertile cuts (0.915, 0.927) belong to", "app:cross-arch-multiseed")
 def vit_tertile_feature(paper: Paper) -> Finding:
-    text = paper.said_text("ViT tertile cuts", "feature in the text")
-    figure = paper.said_text("ViT tertile cuts", "feature in the figure")
-    return decide(
-        text == figure, text, figure, "the text names one feature, the caption of fig:priority2-vit the other"
-    )
+    text, figure = (paper.said_text("ViT tertile cuts", f"feature in the {place}") for place in ("text", "figure"))
+    how = "the text names one feature, the caption of fig:priority2-vit the other"
+    return decide(text == figure, text, figure, how)
 
 
 SIZES = Topic("Calibration-set size and clipping")
@@ -241,20 +205,17 @@ def _ends(paper: Paper, method: str) -> tuple[Rounded, Rounded]:
     return paper.said("ECE at 5000 samples", method), paper.said("ECE at 250 samples", method)
 
 
-def _growth(method: str, paper: Paper) -> Finding:
+def _growth(paper: Paper, method: str) -> Finding:
     full, small = _ends(paper, method)
-    said = paper.said("growth of ECE", method)
     how = f"{show(small, 4)} at 250 samples over {show(full, 4)} at 5,000"
-    return same(show(said, 1), said, small / full, how)
+    return same(paper, "growth of ECE", method, lambda _: small / full, how)
 
 
 for _method in ("RCMMC", AR_CONDCAL):
     SIZES.register(
-        f"growth_{_method.lower().replace('-', '_')}",
-        f"Factor by which the ECE of {_method} grows when the calibration set shrinks",
-        _SIZE,
-        partial(_growth, _method),
-    )
+        _growth, f"growth_{_method.lower().replace('-', '_')}",
+        f"Factor by which the ECE of {_method} grows when the calibration set shrinks", _SIZE, _method,
+    )  # fmt: skip
 
 
 @SIZES.claim("RCMMC loses more than AR-CondCal when the calibration set shrinks", _SIZE)
@@ -293,11 +254,11 @@ def ts_is_lowest(paper: Paper) -> Finding:
     return all_of(parts, stated, "the two sizes with stated numbers")
 
 
-@SIZES.claim("Clipping rates at the two bounds add up to the total", "app:impl")
-def clipping_total(paper: Paper) -> Finding:
-    said = paper.said("clipping in percent", "total")
-    found = paper.said("clipping in percent", "lower") + paper.said("clipping in percent", "upper")
-    return same(f"{said.value:.2f}", said, found, "lower plus upper, percent")
+SIZES.register(
+    same, "clipping_total", "Clipping rates at the two bounds add up to the total", "app:impl", "clipping in percent",
+    "total", lambda paper: paper.said("clipping in percent", "lower") + paper.said("clipping in percent", "upper"),
+    "lower plus upper, percent",
+)  # fmt: skip
 
 
 @SIZES.claim("The worst cell is clipped at least as often as all cells together", _CLIP)

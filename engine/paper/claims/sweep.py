@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from engine.paper.claims.compare import decision_fits, mean_and_std, quoted, reachable, repeats, show
-from engine.paper.claims.registry import SEED_ROWS, Finding, Paper, Topic, all_of, decide
-from engine.paper.claims.rounding import Rounded, exactly, mean
+from engine.paper.claims.compare import decision_fits, mean_and_std, quoted, reachable, repeats, same_count, show
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.rounding import exactly, mean, ordered
+from engine.paper.published import SEED_ROWS, STATEMENTS
 
 TOPIC = Topic("The 30-run sweep")
 
@@ -14,22 +15,18 @@ _TABLE, _LABEL, _SEEDS = "ar_sweep", "tab:ar-sweep", "per_seed_diagnostics"
 _SWIN = {"Block-AR": "Sw-T / C-10 / Block-AR", "Full-AR": "Sw-T / C-10 / Full-AR"}
 
 
-def _column(paper: Paper, column: str) -> dict[str, Rounded]:
-    return {row: paper.value(_TABLE, row, column) for row in paper.rows(_TABLE)}
+def _sum(column: str, paper: Paper) -> int:
+    return sum(paper.count(_TABLE, row, column) for row in paper.rows(_TABLE))
 
 
-@TOPIC.claim("The sweep has 30 runs", "sec:rq2")
-def sweep_runs(paper: Paper) -> Finding:
-    runs = sum(paper.count(_TABLE, row, "Runs tested") for row in paper.rows(_TABLE))
-    stated = paper.said_count("sweep", "runs")
-    return decide(runs == stated, str(stated), str(runs), "sum of the runs tested over the rows of tab:ar-sweep")
-
-
-@TOPIC.claim("One run of the sweep rejects", "sec:rq2")
-def sweep_rejections(paper: Paper) -> Finding:
-    found = sum(paper.count(_TABLE, row, "Rejections") for row in paper.rows(_TABLE))
-    stated = paper.said_count("sweep", "rejections")
-    return decide(found == stated, str(stated), str(found), "sum of the rejections over the rows of tab:ar-sweep")
+TOPIC.register(
+    same_count, "sweep_runs", "The sweep has 30 runs", "sec:rq2", "sweep", "runs", partial(_sum, "Runs tested"),
+    "sum of the runs tested over the rows of tab:ar-sweep",
+)  # fmt: skip
+TOPIC.register(
+    same_count, "sweep_rejections", "One run of the sweep rejects", "sec:rq2", "sweep", "rejections",
+    partial(_sum, "Rejections"), "sum of the rejections over the rows of tab:ar-sweep",
+)  # fmt: skip
 
 
 @TOPIC.claim("No cell but Swin-Tiny / CIFAR-10 / Block-AR has a rejection", _LABEL)
@@ -43,7 +40,7 @@ def one_cell_rejects(paper: Paper) -> Finding:
 @TOPIC.claim("The smallest permutation p of the sweep", "sec:rq2")
 def smallest_p(paper: Paper) -> Finding:
     stated = paper.said("sweep", "smallest p")
-    row, found = min(_column(paper, "Perm. p").items(), key=lambda item: item[1].value)
+    row, found = min(paper.numbers(_TABLE, "Perm. p").items(), key=lambda item: item[1].value)
     return decide(stated.may_equal(found), show(stated, 3), f"{show(found, 3)} ({row})", "smallest p of the rows")
 
 
@@ -52,25 +49,23 @@ def rejections_follow_from_p(paper: Paper) -> Finding:
     level = paper.said("level").value
     parts = [
         (row, decision_fits(paper.count(_TABLE, row, "Rejections") > 0, p, level))
-        for row, p in _column(paper, "Perm. p").items()
+        for row, p in paper.numbers(_TABLE, "Perm. p").items()
     ]
     return all_of(parts, "p beside rej/n", f"the printed p read as the smallest of the row, against {level:g}")
 
 
 @TOPIC.claim("Rejections expected by chance in 30 tests at 5 %", "sec:rq1")
 def expected_rejections(paper: Paper) -> Finding:
-    runs = sum(paper.count(_TABLE, row, "Runs tested") for row in paper.rows(_TABLE))
-    expected = runs * paper.said("level").value
+    expected = _sum("Runs tested", paper) * paper.said("level").value
     stated = paper.said("expected rejections")
     return decide(stated.may_equal(expected), show(stated, 1), f"{expected:g}", "runs of the sweep times the level")
 
 
 @TOPIC.claim("Bonferroni level, and the smallest p does not pass it", "sec:rq1")
 def bonferroni(paper: Paper) -> Finding:
-    runs = sum(paper.count(_TABLE, row, "Runs tested") for row in paper.rows(_TABLE))
-    corrected = paper.said("level").value / runs
+    corrected = paper.said("level").value / _sum("Runs tested", paper)
     stated = paper.said("bonferroni level")
-    smallest = min(_column(paper, "Perm. p").values(), key=lambda p: p.value)
+    smallest = ordered(paper.numbers(_TABLE, "Perm. p").values())[0]
     return decide(
         stated.may_equal(corrected) and not smallest.surely_below(corrected),
         f"{show(stated, 4)}, not passed by {show(paper.said('sweep', 'smallest p'), 3)}",
@@ -79,23 +74,23 @@ def bonferroni(paper: Paper) -> Finding:
     )
 
 
-def _seeds(variant: str, column: str, paper: Paper) -> Finding:
-    values = [paper.value(_SEEDS, row, column) for row in SEED_ROWS[variant]]
-    return mean_and_std(paper, _TABLE, _SWIN[variant], column, values, "three seeds of tab:perseed-swin-c10-diagnostic")
+def seeds_aggregated(paper: Paper, table: str, row: str, variant: str, column: str) -> Finding:
+    """Mean and standard deviation in a table against the three Swin-Tiny / CIFAR-10 seeds of a variant."""
+    values = list(paper.numbers(_SEEDS, column, SEED_ROWS[variant]).values())
+    return mean_and_std(paper, table, row, column, values, "three seeds of tab:perseed-swin-c10-diagnostic")
 
 
-for _variant in _SWIN:
-    for _column_name, _key in (("Max gap", "max_gap"), ("Wt. gap", "weighted_gap")):
+for _variant, _row in _SWIN.items():
+    for _column, _key in (("Max gap", "max_gap"), ("Wt. gap", "weighted_gap")):
         TOPIC.register(
-            f"sweep_{_key}_{_variant[:-3].lower()}",
-            f"{_column_name} of Swin-Tiny / CIFAR-10 / {_variant}: mean and standard deviation of its three seeds",
-            _LABEL,
-            partial(_seeds, _variant, _column_name),
-        )
+            seeds_aggregated, f"sweep_{_key}_{_variant[:-3].lower()}",
+            f"{_column} of Swin-Tiny / CIFAR-10 / {_variant}: mean and standard deviation of its three seeds",
+            _LABEL, _TABLE, _row, _variant, _column,
+        )  # fmt: skip
 
 
-def _seed_p(variant: str, paper: Paper) -> Finding:
-    listed = sorted((paper.value(_SEEDS, row, "Perm. p") for row in SEED_ROWS[variant]), key=lambda p: p.value)
+def _seed_p(paper: Paper, variant: str) -> Finding:
+    listed = ordered(paper.numbers(_SEEDS, "Perm. p", SEED_ROWS[variant]).values())
     summaries = {"smallest": listed[0], "median": listed[1], "mean": mean(listed)}
     printed = paper.value(_TABLE, _SWIN[variant], "Perm. p")
     return decide(
@@ -108,24 +103,17 @@ def _seed_p(variant: str, paper: Paper) -> Finding:
 
 for _variant in _SWIN:
     TOPIC.register(
-        f"sweep_p_{_variant[:-3].lower()}",
-        f"Permutation p of Swin-Tiny / CIFAR-10 / {_variant} in the sweep summarises its three seeds",
-        _LABEL,
-        partial(_seed_p, _variant),
-    )
+        _seed_p, f"sweep_p_{_variant[:-3].lower()}",
+        f"Permutation p of Swin-Tiny / CIFAR-10 / {_variant} in the sweep summarises its three seeds", _LABEL, _variant,
+    )  # fmt: skip
 
 
 @TOPIC.claim("The caption's example of a max gap with a large standard deviation is the Swin-Tiny Block-AR row", _LABEL)
 def caption_example(paper: Paper) -> Finding:
-    row = _SWIN["Block-AR"]
-    cell = paper.cell(_TABLE, row, "Max gap")
-    said, spread = paper.said("sweep caption example"), paper.said_std("sweep caption example")
-    return decide(
-        said.may_equal(paper.value(_TABLE, row, "Max gap")) and spread.may_equal(paper.std(_TABLE, row, "Max gap")),
-        f"{show(said, 3)} ± {show(spread, 3)}",
-        f"{cell.printed} ± {cell.printed_std}",
-        "the caption gives one pair, the row of the same table another",
-    )
+    here, there = (STATEMENTS, "sweep caption example", "value"), (_TABLE, _SWIN["Block-AR"], "Max gap")
+    said, spread = paper.band(*here)
+    how = "the caption gives one pair, the row of the same table another"
+    return decide(paper.agree(here, there), f"{show(said, 3)} ± {show(spread, 3)}", paper.shown(*there), how)
 
 
 def _span(paper: Paper, column: str, statement: str) -> Finding:
@@ -133,16 +121,15 @@ def _span(paper: Paper, column: str, statement: str) -> Finding:
     low, high = paper.said(statement, "low"), paper.said(statement, "high")
     ends = {"low": False, "high": False}
     outside = []
-    for row, centre in _column(paper, column).items():
+    for row, centre in paper.numbers(_TABLE, column).items():
         runs = paper.count(_TABLE, row, "Runs tested")
         for name, end in (("low", low), ("high", high)):
             spread = paper.std(_TABLE, row, column) if runs > 1 else exactly(0.0)
             ends[name] |= reachable(end, centre, spread, runs)
         if centre.surely_below(low) or high.surely_below(centre):
             outside.append(row)
-    for rows in SEED_ROWS.values():
-        listed = [(row, paper.value(_SEEDS, row, column)) for row in rows]
-        outside += [row for row, value in listed if value.surely_below(low) or high.surely_below(value)]
+    listed = paper.numbers(_SEEDS, column, [row for rows in SEED_ROWS.values() for row in rows])
+    outside += [row for row, value in listed.items() if value.surely_below(low) or high.surely_below(value)]
     problems = [f"{row} lies outside" for row in outside]
     problems += [f"no row can hold the {name} end" for name, found in ends.items() if not found]
     return decide(
@@ -153,29 +140,26 @@ def _span(paper: Paper, column: str, statement: str) -> Finding:
     )
 
 
-@TOPIC.claim("Max gaps of the runs span 0.049 to 0.500", "sec:rq2")
-def max_gap_span(paper: Paper) -> Finding:
-    return _span(paper, "Max gap", "sweep span of max gap")
-
-
-@TOPIC.claim("Weighted gaps of the runs span 0.010 to 0.035", "sec:rq2")
-def weighted_gap_span(paper: Paper) -> Finding:
-    return _span(paper, "Wt. gap", "sweep span of weighted gap")
+TOPIC.register(
+    _span, "max_gap_span", "Max gaps of the runs span 0.049 to 0.500", "sec:rq2", "Max gap", "sweep span of max gap"
+)
+TOPIC.register(
+    _span, "weighted_gap_span", "Weighted gaps of the runs span 0.010 to 0.035", "sec:rq2", "Wt. gap",
+    "sweep span of weighted gap",
+)  # fmt: skip
 
 
 @TOPIC.claim("Permutation p of the runs span 0.042 to 0.949", "sec:rq2")
 def p_span(paper: Paper) -> Finding:
     low, high = paper.said("sweep span of p", "low"), paper.said("sweep span of p", "high")
-    listed = list(_column(paper, "Perm. p").values())
-    listed += [paper.value(_SEEDS, row, "Perm. p") for rows in SEED_ROWS.values() for row in rows]
-    values = sorted(p.value for p in listed)
+    seeds = paper.numbers(_SEEDS, "Perm. p", [row for rows in SEED_ROWS.values() for row in rows])
+    listed = ordered([*paper.numbers(_TABLE, "Perm. p").values(), *seeds.values()])
     inside = all(not p.surely_below(low) and not high.surely_below(p) for p in listed)
     stated = f"{show(low, 3)} to {show(high, 3)}"
-    found = f"{values[0]:.3f} to {values[-1]:.3f} among the listed"
+    found = f"{show(listed[0], 3)} to {show(listed[-1], 3)} among the listed"
     if inside and any(low.may_equal(p) for p in listed) and not any(high.may_equal(p) for p in listed):
-        return Finding(
-            stated, found, "not checkable", "the lower end is listed; the run with the largest p is in no table"
-        )
+        how = "the lower end is listed; the run with the largest p is in no table"
+        return Finding(stated, found, "not checkable", how)
     return decide(inside, stated, found, "p of the rows and of the listed seeds")
 
 
@@ -188,11 +172,8 @@ def weighted_gap_is_tighter(paper: Paper) -> Finding:
 
 @TOPIC.claim("Which variant has the larger max gap changes between the Swin-Tiny seeds", "sec:rq2")
 def swin_order_changes(paper: Paper) -> Finding:
-    pairs = zip(*(SEED_ROWS[variant] for variant in ("Block-AR", "Full-AR")), strict=True)
-    signs = [
-        paper.value(_SEEDS, block, "Max gap").value > paper.value(_SEEDS, full, "Max gap").value
-        for block, full in pairs
-    ]
+    block, full = (paper.numbers(_SEEDS, "Max gap", SEED_ROWS[name]).values() for name in ("Block-AR", "Full-AR"))
+    signs = [one.value > other.value for one, other in zip(block, full, strict=True)]
     larger = ", ".join("Block-AR" if sign else "Full-AR" for sign in signs)
     return decide(len(set(signs)) == 2, "order not kept", f"larger at seeds 0, 1, 2: {larger}", "max gap seed by seed")
 
@@ -201,24 +182,19 @@ def swin_order_changes(paper: Paper) -> Finding:
 def deit_order_changes(paper: Paper) -> Finding:
     rows = {variant: f"DeiT-S / C-10 / {variant}" for variant in ("Block-AR", "Full-AR")}
     said = {variant: paper.said("DeiT-Small seed 0 max gap", variant) for variant in rows}
-    means = {variant: paper.value(_TABLE, row, "Max gap") for variant, row in rows.items()}
-    parts = [
-        (
-            f"{variant} possible beside its row",
-            reachable(said[variant], means[variant], paper.std(_TABLE, row, "Max gap"), 3),
-        )
-        for variant, row in rows.items()
-    ]
+    bands = {variant: paper.band(_TABLE, row, "Max gap") for variant, row in rows.items()}
+    parts = [(f"{name} possible beside its row", reachable(said[name], *bands[name], 3)) for name in rows]
     parts.append(("Block-AR below Full-AR at seed 0", said["Block-AR"].may_be_at_most(said["Full-AR"])))
-    parts.append(("Block-AR above Full-AR on average", means["Full-AR"].may_be_at_most(means["Block-AR"])))
+    parts.append(("Block-AR above Full-AR on average", bands["Full-AR"][0].may_be_at_most(bands["Block-AR"][0])))
     stated = quoted(paper, *(("DeiT-Small seed 0 max gap", variant) for variant in rows))
     return all_of(parts, stated, "against the DeiT-S / C-10 rows of tab:ar-sweep")
 
 
-@TOPIC.claim("Max gaps of the two ViT-B/16 pilots", "app:cross-arch-multiseed")
-def vit_pilot_gaps(paper: Paper) -> Finding:
-    quotes = [("ViT pilot max gap", variant, _TABLE, f"ViT-B/16 / C-10 / {variant}", "Max gap") for variant in _SWIN]
-    return repeats(paper, quotes, "against tab:ar-sweep")
+TOPIC.register(
+    repeats, "vit_pilot_gaps", "Max gaps of the two ViT-B/16 pilots", "app:cross-arch-multiseed",
+    [("ViT pilot max gap", variant, _TABLE, f"ViT-B/16 / C-10 / {variant}", "Max gap") for variant in _SWIN],
+    "against tab:ar-sweep",
+)  # fmt: skip
 
 
 @TOPIC.claim(
