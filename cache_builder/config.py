@@ -46,7 +46,8 @@ class RunConfig:
 
     An epoch draws `epoch_samples` training images without replacement (all of them for None). `query_learning_rate`
     is the rate of the routing queries alone (None: the common one). `shift` replaces the data set's usual random
-    shift in pixels. `limit_train` and `limit_test` keep the first samples only, for trials.
+    shift in pixels. `limit_train` and `limit_test` keep the first samples only, for trials; `held_out` puts so many
+    training images in the place of the test set, to choose a recipe by.
     """
 
     suite: str
@@ -72,6 +73,7 @@ class RunConfig:
     ensemble_last: int = 5
     limit_train: int | None = None
     limit_test: int | None = None
+    held_out: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("suite", "backbone", "dataset"):
@@ -79,7 +81,7 @@ class RunConfig:
         validation.choice("variant", self.variant, VARIANTS)
         for name, minimum in {"seed": 0, "epochs": 1, "batch_size": 1, "entropy_stride": 1, "ensemble_last": 0}.items():
             validation.whole(name, getattr(self, name), minimum)
-        for name in ("block_size", "image_size", "epoch_samples", "limit_train", "limit_test", "shift"):
+        for name in ("block_size", "image_size", "epoch_samples", "limit_train", "limit_test", "held_out", "shift"):
             if getattr(self, name) is not None:
                 validation.whole(name, getattr(self, name), 0 if name == "shift" else 1)
         if (self.variant == "block_ar") != (self.block_size is not None):

@@ -50,8 +50,9 @@ class Outcome:
 
 
 @lru_cache(maxsize=2)
-def _dataset(name: str, root: Path, side: int) -> ImageData:
-    return load_dataset(name, root, folder_side=side)
+def _dataset(name: str, root: Path, side: int, held_out: int | None) -> ImageData:
+    data = load_dataset(name, root, folder_side=side)
+    return data if held_out is None else data.held_out(held_out)
 
 
 def is_finished(config: RunConfig, shards: Path) -> bool:
@@ -89,7 +90,7 @@ def run_one(config: RunConfig, places: Places, progress: Progress) -> bool:
     with claimed(places.runs / config.run_id), without_denormals():
         if is_finished(config, places.shards):
             return False
-        data = _dataset(config.dataset, places.data, input_size(config))
+        data = _dataset(config.dataset, places.data, input_size(config), config.held_out)
         trained = train(config, data, places.runs / config.run_id, device=places.device, progress=progress)
         if config.ensemble_last > 1 and len(trained.members) > 1:
             write_shard(ensemble_record(config, data, trained, device), places.shards)

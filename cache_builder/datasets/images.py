@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.errors import InvalidInput
 
 LARGEST_PADDING = 4  # images this much smaller than the model's input are padded, others are resized
+HELD_OUT_SEED = 42
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,9 @@ class Split:
                 "uint8 of shape (n, channels, rows, columns) with one label each",
                 f"{self.images.dtype} {self.images.shape} and {len(self.labels)} labels",
             )
+
+    def rows(self, chosen: NDArray[np.int64]) -> Split:
+        return Split(self.images[chosen], self.labels[chosen])
 
     def take(self, limit: int | None) -> Split:
         """The first `limit` samples (all of them for None)."""
@@ -57,6 +61,17 @@ class ImageData:
     @property
     def channels(self) -> int:
         return int(self.train.images.shape[1])
+
+    def held_out(self, n: int) -> ImageData:
+        """The same data with `n` training images, always the same ones, in the place of the test set.
+
+        Recipes are chosen on these, so that the test set has no part in the choice.
+        """
+        order = np.random.default_rng(HELD_OUT_SEED).permutation(len(self.train.labels))
+        if not 0 < n < len(order):
+            raise InvalidInput("held_out", f"fewer than the {len(order)} training images of {self.name}", f"{n}")
+        kept, chosen = np.sort(order[n:]), np.sort(order[:n])
+        return replace(self, train=self.train.rows(kept), test=self.train.rows(chosen))
 
     @cached_property
     def fingerprint(self) -> str:
