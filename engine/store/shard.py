@@ -1,7 +1,8 @@
 """One run as one Parquet file: per-sample columns as rows, all else as JSON in the file's metadata.
 
 Columns, where the run has them: `label`, `prediction`, `confidence`, `correct`, `H_1`..`H_L`, `logit_0`..`logit_{K-1}`,
-`extra_1`..`extra_M`. With logits, prediction, confidence and correctness are derived on reading and not stored.
+`extra_1`..`extra_M`. With logits, prediction, confidence and correctness are derived on reading and not stored; only
+beside logits in half precision (`half`) is the confidence kept, as it was before rounding.
 Floats are stored byte-stream-split: their exponents compress, and a run of 10,000 x 16 layers x 10 classes
 stays under a megabyte.
 """
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from engine.errors import CacheError, CorruptShard, InvalidInput, first_line
+from engine.store import half
 from engine.store.atomic import remove_leftovers, replacing
 from engine.store.record import EPOCH_COLUMNS, METRIC_COLUMNS, Layer, RunRecord, check_run_id
 
@@ -122,7 +124,8 @@ def verify_shard(path: Path | str) -> RunRecord:
         below = record.logits.astype(np.float64)
         # An offset common to all logits of a row changes nothing, but kept in it would cost the digits after it.
         below -= below.max(axis=1, keepdims=True)
-        if not np.allclose(np.exp(-logsumexp(below, axis=1)), record.confidence, rtol=1e-12, atol=0):
+        slack = half.log_slack(record.logits) if half.is_half(record.logits) else 1e-12
+        if (np.abs(logsumexp(below, axis=1) + np.log(record.confidence)) > slack).any():
             raise CorruptShard(f"{path}: confidence differs from the softmax of the logits; {_REMEDY}")
         predictions = (below == 0).argmax(axis=1)  # of classes that tie for the largest logit, the first
         if not np.array_equal(predictions == record.labels, record.correct):
@@ -134,14 +137,17 @@ def _columns(record: RunRecord) -> Columns:
     columns: Columns = {}
     if record.labels is not None:
         columns["label"] = record.labels.astype(np.int32)
-    if record.logits is None:
-        if record.predictions is not None:
-            columns["prediction"] = record.predictions.astype(np.int32)
+    in_half = record.logits is not None and half.is_half(record.logits)
+    if record.logits is None and record.predictions is not None:
+        columns["prediction"] = record.predictions.astype(np.int32)
+    if record.logits is None or in_half:
         columns["confidence"] = record.confidence
+    if record.logits is None:
         columns["correct"] = record.correct
     columns |= {f"H_{layer + 1}": record.entropies[:, layer] for layer in range(record.n_layers)}
     if record.logits is not None:
-        columns |= {f"logit_{k}": record.logits[:, k] for k in range(record.logits.shape[1])}
+        kept = record.logits.astype(np.float16) if in_half else record.logits
+        columns |= {f"logit_{k}": kept[:, k] for k in range(kept.shape[1])}
     columns |= {f"extra_{number}": column for number, column in enumerate(record.extra.values(), start=1)}
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}
 
@@ -174,7 +180,7 @@ def _rebuild(run: Mapping[str, Any], columns: Columns) -> RunRecord:
     def stacked(names: list[str]) -> NDArray[Any] | None:
         return np.column_stack([columns[name] for name in names]) if names else None
 
-    has_logits = "confidence" not in columns
+    has_logits = "logit_0" in columns
     return RunRecord(
         **{name: run[name] for name in ("run_id", "suite", "backbone", "dataset", "variant", "block_size", "seed")},
         epoch=run["epoch"],
