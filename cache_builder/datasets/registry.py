@@ -12,7 +12,7 @@ from cache_builder.datasets.images import ImageData, Split
 from engine.errors import CacheError, first_line
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
-TINY_IMAGENET_SIDE = 64
+TINY_IMAGENET_SIDE, TINY_IMAGENET_CLASSES = 64, 200
 
 
 class MissingDataset(CacheError):
@@ -26,13 +26,19 @@ def _existing(places: list[Path]) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
+def _hub_style(folder: Path, label_column: str) -> list[Split]:
+    """The train and test splits of a folder of Parquet files as data set hubs have them; empty without these."""
+    found = [
+        next((files for name in names if (files := sorted(folder.glob(f"**/{name}*.parquet")))), [])
+        for names in (("train",), ("test", "val"))
+    ]
+    return [readers.read_parquet(files, label_column) for files in found] if all(found) else []
+
+
 def _cifar(root: Path, name: str, archive: str, train: list[str], label_key: bytes, n_classes: int) -> ImageData:
     folder = root / name
-    parquet = {part: sorted(folder.glob(f"**/{part}*.parquet")) for part in ("train", "test")}
-    if parquet["train"] and parquet["test"]:
-        column = "label" if name == "cifar10" else "fine_label"
-        splits = [readers.read_parquet(parquet[part], column) for part in ("train", "test")]
-    else:
+    splits = _hub_style(folder, "label" if name == "cifar10" else "fine_label")
+    if not splits:
         unpacked = "cifar-10-batches-py" if name == "cifar10" else "cifar-100-python"
         place = _existing([base / leaf for base in (folder, root) for leaf in (unpacked, archive)])
         if place is None:
@@ -87,10 +93,16 @@ def digits(_root: Path) -> ImageData:
 
 
 def tiny_imagenet(root: Path) -> ImageData:
-    """The official folder: train/<class>/images, and val/ with its annotation file as the test set."""
-    folder = _existing([root / name for name in ("tiny-imagenet", "tiny-imagenet-200")])
+    """Parquet files, or the official folder: train/<class>/images, and val/ with its annotations as the test set."""
+    folder = _existing([root / name for name in ("tiny-imagenet", "tiny-imagenet-200", "tiny-imagenet32")])
     if folder is None:
-        raise MissingDataset("tiny-imagenet", "unpack tiny-imagenet-200.zip as tiny-imagenet/")
+        raise MissingDataset(
+            "tiny-imagenet", "unpack tiny-imagenet-200.zip as tiny-imagenet/, or put train and test (or val) Parquet there"
+        )
+    hub = _hub_style(folder, "label")
+    if hub:
+        side = hub[0].images.shape[-1]
+        return ImageData("tiny-imagenet", hub[0], hub[1], TINY_IMAGENET_CLASSES, flips=True, shift=side // 8)
     annotations = folder / "val" / "val_annotations.txt"
     for needed in (folder / "train", annotations):
         if not needed.exists():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 
 class ConvStem(nn.Module):
-    """3x3 convolutions: log2(patch_size) of stride 2, then `n_refining` of stride 1.
+    """3x3 convolutions of the strides given, whose product is the patch size.
 
     The first has `width` channels, the others twice as many, all with batch normalisation and ReLU; only the last
     one projects to `embed_dim` instead.
@@ -25,11 +26,12 @@ class ConvStem(nn.Module):
         embed_dim: int,
         output_fmt: str = "NLC",
         width: int = 32,
-        n_refining: int = 0,
+        *,
+        strides: Sequence[int],
         **_timm_defaults: object,
     ) -> None:
         super().__init__()
-        strides = [2] * round(math.log2(patch_size)) + [1] * n_refining
+        assert math.prod(strides) == patch_size
         side, channels = img_size, in_chans
         layers: list[nn.Module] = []
         for number, stride in enumerate(strides):

@@ -214,6 +214,27 @@ def test_tiny_imagenet_layout(tmp_path):
     assert data.test.labels.tolist() == [1]
 
 
+@pytest.mark.parametrize("folder, test", [("tiny-imagenet", "valid-00000-of-00001"), ("tiny-imagenet32", "test")])
+def test_tiny_imagenet_as_hubs_have_it(tmp_path, folder, test):
+    train, held = pixels(3, 32), pixels(2, 32)
+    write_parquet(tmp_path / folder / "data" / "train.parquet", train, [0, 199, 7], "image")
+    write_parquet(tmp_path / folder / "data" / f"{test}.parquet", held, [199, 3], "image")
+    data = load_dataset("tiny-imagenet", tmp_path)
+    np.testing.assert_array_equal(data.train.images, train)
+    assert (data.n_classes, data.shift, data.test.labels.tolist()) == (200, 4, [199, 3])
+
+
+def test_held_out_images_take_the_place_of_the_test_set(digits):
+    data = digits.held_out(100)
+    assert (len(data.train.labels), len(data.test.labels)) == (len(digits.train.labels) - 100, 100)
+    together = np.concatenate([data.train.images, data.test.images]).reshape(len(digits.train.labels), -1)
+    original = digits.train.images.reshape(len(together), -1)
+    assert sorted(map(bytes, together)) == sorted(map(bytes, original))
+    np.testing.assert_array_equal(digits.held_out(100).test.images, data.test.images)
+    with pytest.raises(InvalidInput, match="held_out"):
+        digits.held_out(len(digits.train.labels))
+
+
 def test_what_is_wrong_with_tiny_imagenet_is_named(tmp_path):
     root = tmp_path / "tiny-imagenet"
     tiny_imagenet_folder(root)
