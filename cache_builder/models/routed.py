@@ -85,9 +85,19 @@ def _average(n_sources: tuple[int, ...], tokens: int, dtype: torch.dtype, device
         return (nn.functional.one_hot(owner).T * weights[:, None]).to(device)
 
 
+def at_least_single(values: Tensor) -> Tensor:
+    """Half precision becomes float32; what is wider stays."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 def mixture(sources: list[Tensor], alpha: Tensor) -> Tensor:
-    """sum_t alpha_t V_t for T sources (..., D) and alpha (T, tokens of all samples)."""
-    weights = alpha.view(len(sources), *sources[0].shape[:-1], 1).unbind()
+    """sum_t alpha_t V_t for T sources (..., D) and alpha (T, tokens of all samples), in the last source's precision.
+
+    Mixed precision leaves alpha in float32 and may leave states in half, which `lerp` does not take together.
+    """
+    dtype = sources[-1].dtype
+    sources = [source.to(dtype) for source in sources]
+    weights = alpha.to(dtype).view(len(sources), *sources[0].shape[:-1], 1).unbind()
     if len(sources) == 2:
         return torch.lerp(sources[0], sources[1], weights[1])
     mixed = sources[0] * weights[0]
@@ -101,11 +111,13 @@ def mixture(sources: list[Tensor], alpha: Tensor) -> Tensor:
 def scores(state: Tensor, scaled_queries: Tensor) -> Tensor:
     """(V . q) / ||V|| for one state (..., D) and rows q = sqrt(D) (w * g), which is (V . (w * g)) / rms(V).
 
-    (M, tokens of all samples) for M rows, (tokens of all samples,) for a single vector.
+    (M, tokens of all samples) for M rows, (tokens of all samples,) for a single vector; always in float32, since a
+    product in half precision may overflow before it is divided by the norm.
     """
-    flat = state.reshape(-1, state.shape[-1])
-    norm = torch.linalg.vector_norm(flat, dim=-1).clamp_min(SMALLEST_NORM)
-    return (flat @ scaled_queries if scaled_queries.ndim == 1 else scaled_queries @ flat.T) / norm
+    with torch.autocast(state.device.type, enabled=False):
+        flat, rows = at_least_single(state.reshape(-1, state.shape[-1])), at_least_single(scaled_queries)
+        norm = torch.linalg.vector_norm(flat, dim=-1).clamp_min(SMALLEST_NORM)
+        return (flat @ rows if rows.ndim == 1 else rows @ flat.T) / norm
 
 
 @dataclass(frozen=True, eq=False)
