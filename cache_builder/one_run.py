@@ -32,6 +32,7 @@ class Places:
     shards: Path
     device: str = "auto"
     threads: int = 1
+    amp: str = "auto"
 
     def make_shards_folder(self) -> None:
         try:
@@ -91,7 +92,9 @@ def run_one(config: RunConfig, places: Places, progress: Progress) -> bool:
         if is_finished(config, places.shards):
             return False
         data = _dataset(config.dataset, places.data, input_size(config), config.held_out)
-        trained = train(config, data, places.runs / config.run_id, device=places.device, progress=progress)
+        trained = train(
+            config, data, places.runs / config.run_id, device=places.device, amp=places.amp, progress=progress
+        )
         if config.ensemble_last > 1 and len(trained.members) > 1:
             write_shard(ensemble_record(config, data, trained, device), places.shards)
         write_shard(trained_record(config, data, trained, device), places.shards)

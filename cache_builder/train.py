@@ -22,6 +22,7 @@ from cache_builder.datasets import ImageData, augment, to_input
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
+from cache_builder.precision import Precision
 from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
 from engine.errors import CacheError, InvalidInput, first_line
@@ -88,7 +89,9 @@ def loss_of(model: nn.Module, images: Tensor, labels: Tensor, config: RunConfig)
 class Trainer:
     """The state of one training run, and the steps that change it."""
 
-    def __init__(self, config: RunConfig, data: ImageData, directory: Path, device: torch.device) -> None:
+    def __init__(
+        self, config: RunConfig, data: ImageData, directory: Path, device: torch.device, amp: str = "auto"
+    ) -> None:
         self.config = config
         self.data = data
         self.device = device
@@ -99,7 +102,8 @@ class Trainer:
         self.optimizer = make_optimizer(
             self.model, config.learning_rate, config.weight_decay, config.query_learning_rate
         )
-        self.scaler = torch.amp.GradScaler(device.type, enabled=device.type == "cuda")
+        self.precision = Precision(amp, device)
+        self.scaler = self.precision.scaler()
         samples = min(config.epoch_samples or len(self.train_split.labels), len(self.train_split.labels))
         self.epoch_samples = samples
         self.steps_per_epoch = max(1, samples // config.batch_size)
@@ -119,7 +123,8 @@ class Trainer:
         check_images(state, self.data.fingerprint, run_id, "remove that run folder")
         load_weights(self.model, state["model"], f"{run_id}: its checkpoint does not fit its config")
         self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
+        if state["scaler"]:  # empty where nothing was scaled, which a scaler that is on would refuse
+            self.scaler.load_state_dict(state["scaler"])
         self.epoch, self.seconds, self.history = state["epoch"], state["seconds"], state["history"]
         self.members = [
             (epoch, Outputs(logits.numpy(), captured.numpy(), tuple(names), is_routing))
@@ -161,7 +166,7 @@ class Trainer:
             pixels = augment(images[rows], flips=flips, shift=shift, generator=generator).to(self.device)
             done = self.epoch * self.steps_per_epoch + step
             set_rate(self.optimizer, cosine_with_warmup(done, n_steps, n_warmup))
-            with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
+            with self.precision.autocast():
                 batch = to_input(pixels, self.data.moments, input_size(config))
                 loss = loss_of(self.model, batch, labels[rows].to(self.device), config)
             self.optimizer.zero_grad(set_to_none=True)
@@ -211,13 +216,14 @@ def train(
     directory: str | Path,
     *,
     device: str = "auto",
+    amp: str = "auto",
     progress: Progress = quiet,
 ) -> Trained:
-    """Train a run to its last epoch, or go on from where its folder says it stopped."""
+    """Train a run to its last epoch, or go on from where its folder says it stopped; `amp` as in `Precision`."""
     if config.dataset != data.name:
         raise InvalidInput("data", f"the images of {config.dataset}", f"those of {data.name}")
     Path(directory).mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(config, data, Path(directory), pick_device(device))
+    trainer = Trainer(config, data, Path(directory), pick_device(device), amp)
     trainer.resume()
     while trainer.epoch < config.epochs:
         started = time.perf_counter()
