@@ -86,7 +86,9 @@ def mean_norm(output: object, batch: int, *, channels_last: bool = False) -> Ten
     if not whole:
         return None
     axes = [_channel_axis(state, channels_last) for state in whole]
-    norms = [torch.linalg.vector_norm(at_least_single(state), dim=axis) for state, axis in zip(whole, axes, strict=True)]
+    norms = [
+        torch.linalg.vector_norm(at_least_single(state), dim=axis) for state, axis in zip(whole, axes, strict=True)
+    ]
     return torch.stack([norm.reshape(batch, -1).mean(dim=1) for norm in norms]).mean(dim=0)
 
 

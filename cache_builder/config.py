@@ -175,7 +175,7 @@ class Recipe:
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """A recipe by file path, or one that comes with the project by its bare name (paper, micro, smoke, bundled)."""
+    """A recipe by file path, or one that comes with the project by its bare name (paper, replica, smoke, ...)."""
     bundled = sorted(file.stem for file in RECIPES.glob("*.yaml"))
     path = RECIPES / f"{name}.yaml" if str(name) in bundled else Path(name)
     if not path.is_file():

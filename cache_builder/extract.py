@@ -12,21 +12,23 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 from torch import Tensor, nn
 
 from cache_builder.checkpoint import check_images, load_weights, read_torch_file
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData
+from cache_builder.devices import pick_device
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.models.registry import backbone as backbone_named
 from cache_builder.models.registry import create_model
 from cache_builder.provenance import describe
 from cache_builder.routing import RoutingLayer, routing_layers
-from cache_builder.train import Trained, build_model, input_size, pick_device
+from cache_builder.train import Trained, build_model, input_size
 from engine import validation
 from engine.errors import CacheError, InvalidInput, first_line
 from engine.store import Layer, RunRecord
+from engine.store.half import MANY_CLASSES
 
 
 def _captured_fields(outputs: Outputs, layers: list[RoutingLayer]) -> dict[str, Any]:
@@ -81,17 +83,28 @@ def ensemble_record(config: RunConfig, data: ImageData, trained: Trained, device
     """The ensemble of the last sampled epochs of one run: mean probabilities, mean routing profile.
 
     It is a run of its own in the suite `<suite>-last<number of members>`, so that it never mixes with single models.
+    One of many classes keeps confidence and predictions but no logits, which the last member has much the same.
     """
     profile = np.stack([member.captured for member in trained.members]).mean(axis=0, dtype=np.float64)
     merged = replace(
         trained.members[-1], logits=mean_probability_logits(trained.members), captured=profile.astype(np.float32)
     )
     suffix = f"last{len(trained.members)}"
+    instead: dict[str, Any] = {}
+    if data.n_classes >= MANY_CLASSES:
+        probability = softmax(merged.logits.astype(np.float64), axis=1)
+        instead = {
+            "logits": None,
+            "n_classes": data.n_classes,
+            "predictions": probability.argmax(axis=1),
+            "confidence": probability.max(axis=1),
+        }
     return _record(
         config,
         data,
         trained.model,
         merged,
+        **instead,
         run_id=f"{config.run_id}-{suffix}",
         suite=f"{config.suite}-{suffix}",
         config={**config.as_dict(), "member_epochs": trained.member_epochs},

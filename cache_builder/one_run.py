@@ -14,9 +14,10 @@ import torch
 from cache_builder.checkpoint import RunIsClaimed, claimed
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, load_dataset
+from cache_builder.devices import pick_device
 from cache_builder.extract import ensemble_record, trained_record
 from cache_builder.provenance import code_version
-from cache_builder.train import input_size, pick_device, train
+from cache_builder.train import input_size, train
 from engine.errors import CacheError, RouteCalError, first_line
 from engine.store import write_shard
 from engine.store.shard import read_shard, shard_path

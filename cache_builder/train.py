@@ -19,13 +19,14 @@ from torch.nn.functional import cross_entropy
 from cache_builder.checkpoint import check_images, load_weights, resume_state, save_checkpoint
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, augment, to_input
+from cache_builder.devices import pick_device
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
 from cache_builder.precision import Precision
 from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
-from engine.errors import CacheError, InvalidInput, first_line
+from engine.errors import CacheError, InvalidInput
 from engine.types import Progress
 
 CHECKPOINT = "checkpoint.pt"
@@ -40,19 +41,6 @@ class Trained:
     member_epochs: list[int]
     history: dict[str, list[Any]]
     seconds: float
-
-
-def pick_device(name: str = "auto") -> torch.device:
-    """A device of this machine by its torch name; `auto` takes CUDA where it is there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InvalidInput("--device", "auto, cpu, cuda or cuda:1", f"{name!r} ({first_line(error)})") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InvalidInput("--device", f"one of this machine's {torch.cuda.device_count()} CUDA devices", repr(name))
-    return device
 
 
 def derived_seed(*parts: int) -> int:

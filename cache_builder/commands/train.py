@@ -12,7 +12,7 @@ from cache_builder.progress import console
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", help="paper, micro, smoke, bundled, or the path of a YAML file")
+    parser.add_argument("recipe", help="paper, finetune, replica, smoke or another of ours, or the path of a YAML file")
     parser.add_argument("--backbone", required=True, help="a registered backbone or any timm ViT or Swin")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--variant", required=True, choices=VARIANTS)

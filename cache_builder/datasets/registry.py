@@ -97,7 +97,8 @@ def tiny_imagenet(root: Path) -> ImageData:
     folder = _existing([root / name for name in ("tiny-imagenet", "tiny-imagenet-200", "tiny-imagenet32")])
     if folder is None:
         raise MissingDataset(
-            "tiny-imagenet", "unpack tiny-imagenet-200.zip as tiny-imagenet/, or put train and test (or val) Parquet there"
+            "tiny-imagenet",
+            "unpack tiny-imagenet-200.zip as tiny-imagenet/, or put train and test (or val) Parquet there",
         )
     hub = _hub_style(folder, "label")
     if hub:

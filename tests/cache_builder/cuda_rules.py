@@ -71,7 +71,7 @@ class CudaRules(TorchFunctionMode):
 class EmulatedAutocast:
     """Takes the place of `torch.autocast`: same arguments, CUDA's rules whatever the device."""
 
-    def __init__(self, device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, **_: object) -> None:
+    def __init__(self, _device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, **_: object) -> None:
         self.dtype, self.enabled = dtype or torch.float16, enabled
         self.stack = ExitStack()
 

@@ -214,7 +214,7 @@ def test_tiny_imagenet_layout(tmp_path):
     assert data.test.labels.tolist() == [1]
 
 
-@pytest.mark.parametrize("folder, test", [("tiny-imagenet", "valid-00000-of-00001"), ("tiny-imagenet32", "test")])
+@pytest.mark.parametrize(("folder", "test"), [("tiny-imagenet", "valid-00000-of-00001"), ("tiny-imagenet32", "test")])
 def test_tiny_imagenet_as_hubs_have_it(tmp_path, folder, test):
     train, held = pixels(3, 32), pixels(2, 32)
     write_parquet(tmp_path / folder / "data" / "train.parquet", train, [0, 199, 7], "image")

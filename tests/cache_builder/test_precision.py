@@ -37,7 +37,8 @@ def forward_backward_capture(model, autocast):
     loss.backward()
     assert loss.dtype == torch.float32
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]  # a stage may have one source
-    assert len(gradients) > 50 and all(gradient.isfinite().all() for gradient in gradients)
+    assert len(gradients) > 50
+    assert all(gradient.isfinite().all() for gradient in gradients)
     capture = capture_entropies if routing_layers(model) else capture_block_norms
     with torch.inference_mode(), capture(model.eval()) as captured, autocast:
         model(images)
@@ -45,7 +46,8 @@ def forward_backward_capture(model, autocast):
     with torch.inference_mode(), capture(model) as captured:
         model(images)
         exact = captured.take()
-    assert values.dtype == torch.float32 and values.isfinite().all()
+    assert values.dtype == torch.float32
+    assert values.isfinite().all()
     torch.testing.assert_close(values, exact, rtol=0.05, atol=0.02)
 
 
@@ -85,7 +87,7 @@ def test_the_loss_is_scaled_for_float16_only():
 
 @pytest.mark.parametrize(("has_bfloat16", "mode"), [(True, "bf16"), (False, "fp16")])
 def test_auto_takes_what_the_gpu_has(has_bfloat16, mode, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: has_bfloat16)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_options: has_bfloat16)
     assert Precision("auto", torch.device("cuda")).mode == mode
 
 
