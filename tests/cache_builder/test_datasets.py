@@ -12,7 +12,18 @@ import pytest
 import torch
 from PIL import Image
 
-from cache_builder.datasets import MissingDataset, Split, augment, load_dataset, readers, registry, to_input
+from cache_builder.datasets import (
+    MissingDataset,
+    Split,
+    Watched,
+    augment,
+    load_dataset,
+    open_dataset,
+    readers,
+    registry,
+    split_fingerprint,
+    to_input,
+)
 from engine.errors import CacheError, InvalidInput
 
 
@@ -247,7 +258,7 @@ def test_what_is_wrong_with_tiny_imagenet_is_named(tmp_path):
     with pytest.raises(CacheError, match=r"val_0.JPEG: cannot be read"):
         load_dataset("tiny-imagenet", tmp_path)
     (root / "train").rename(root / "elsewhere")
-    with pytest.raises(MissingDataset, match="train is missing"):
+    with pytest.raises(MissingDataset, match="training images are missing"):
         load_dataset("tiny-imagenet", tmp_path)
 
 
@@ -263,13 +274,50 @@ def test_missing_fashion_mnist_names_the_package(tmp_path, monkeypatch):
         load_dataset("fashion-mnist", tmp_path)
 
 
-def test_many_pixels_are_kept_on_disk(monkeypatch):
-    raw = [encoded(image) for image in pixels(3)]
-    in_memory = readers.decode(raw, None)
+def test_many_pixels_are_kept_on_disk(tmp_path, monkeypatch):
+    write_parquet(tmp_path / "images.parquet", pixels(3), [0, 1, 2])
+    stored = readers.StoredParquet([tmp_path / "images.parquet"])
+    in_memory = stored.load().images
     monkeypatch.setattr(readers, "LARGEST_IN_MEMORY", 100)
-    on_disk = readers.decode(raw, None)
+    on_disk = stored.load().images
     assert isinstance(on_disk, np.memmap)
     assert np.array_equal(on_disk, in_memory)
+
+
+@pytest.mark.parametrize("form", ["parquet", "folder"])
+def test_images_stream_in_batches_of_any_rows(tmp_path, form):
+    """In two Parquet files or two class folders: the same images in the same order as all at once, none read twice."""
+    images, folder = pixels(7), tmp_path / "leaves"
+    if form == "parquet":
+        write_parquet(folder / "test-0.parquet", images[:4], [0, 0, 0, 0])
+        write_parquet(folder / "test-1.parquet", images[4:], [1, 1, 1])
+    for number, image in enumerate(images if form == "folder" else ()):
+        place = folder / "val" / f"class {number // 4}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.png").write_bytes(encoded(image))
+    data = open_dataset("leaves", tmp_path, folder_side=32)  # no training images: evaluation needs none
+    assert (data.n_classes, data.train, data.test.labels.tolist()) == (2, None, [0, 0, 0, 0, 1, 1, 1])
+    batches = list(data.test.batches(3))
+    assert [len(batch) for batch in batches] == [3, 3, 1]
+    np.testing.assert_array_equal(np.concatenate(batches), images)
+    rows = np.array([1, 4, 6])
+    np.testing.assert_array_equal(np.concatenate(list(data.test.batches(2, rows))), images[rows])
+    watched = Watched(data.test, rows)
+    list(watched.batches(2))
+    assert watched.fingerprint == split_fingerprint(Split(images[rows], data.test.labels[rows]))
+    with pytest.raises(MissingDataset, match="training images are missing"):
+        data.load()
+
+
+def test_streaming_holds_one_batch_and_the_next(tmp_path, monkeypatch):
+    """Whatever is decoded beyond that would be a data set in memory."""
+    write_parquet(tmp_path / "images.parquet", pixels(40, side=8), list(range(40)))
+    decoded = []
+    whole = readers.decode
+    monkeypatch.setattr(readers, "decode", lambda images, side: decoded.append(len(images)) or whole(images, side))
+    for number, batch in enumerate(readers.StoredParquet([tmp_path / "images.parquet"]).batches(4)):
+        assert len(batch) == 4
+        assert len(decoded) <= number + 2
 
 
 def test_fingerprint_depends_on_pixels_and_labels_only(tmp_path):
