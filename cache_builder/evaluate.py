@@ -28,6 +28,15 @@ class Outputs:
     names: tuple[str, ...]
     is_routing: bool
 
+    def as_plain(self) -> tuple[Tensor, Tensor, list[str], bool]:
+        """What a checkpoint can hold."""
+        return torch.from_numpy(self.logits), torch.from_numpy(self.captured), list(self.names), self.is_routing
+
+    @staticmethod
+    def from_plain(plain: tuple[Tensor, Tensor, list[str], bool]) -> Outputs:
+        logits, captured, names, is_routing = plain
+        return Outputs(logits.numpy(), captured.numpy(), tuple(names), is_routing)
+
     def accuracy(self, labels: NDArray[np.int64]) -> float:
         return float((self.logits.argmax(axis=1) == labels).mean())
 

@@ -15,7 +15,7 @@ from cache_builder.checkpoint import RunIsClaimed, claimed
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, load_dataset
 from cache_builder.devices import pick_device
-from cache_builder.extract import ensemble_record, trained_record
+from cache_builder.extract import TRAINED, ensemble_record, trained_record
 from cache_builder.provenance import code_version
 from cache_builder.train import input_size, train
 from engine.errors import CacheError, RouteCalError, first_line
@@ -68,7 +68,8 @@ def is_finished(config: RunConfig, shards: Path) -> bool:
         raise CacheError(
             f"{path.name}: made with other settings ({', '.join(differing)}); remove it, or change the suite's name"
         )
-    return stored.epoch == config.epochs  # `extract` makes shards of checkpoints in training, too
+    # `extract` makes shards of checkpoints in training, too.
+    return stored.epoch == config.epochs or stored.provenance["source"] == TRAINED
 
 
 @contextmanager

@@ -83,6 +83,9 @@ class ImageData:
     def channels(self) -> int:
         return self.train.channels
 
+    def training(self) -> Split:
+        return self.train
+
     def held_out(self, n: int) -> ImageData:
         """The same data with `n` training images, always the same ones, in the place of the test set.
 
