@@ -62,6 +62,12 @@ def input_size(config: RunConfig) -> int:
     return config.image_size or backbone(config.backbone).image_size
 
 
+def epoch_length(config: RunConfig, n_train: int) -> tuple[int, int]:
+    """Samples and optimiser steps of one epoch on so many training images."""
+    samples = min(config.epoch_samples or n_train, n_train)
+    return samples, max(1, samples // config.batch_size)
+
+
 def build_model(config: RunConfig, n_classes: int, channels: int) -> nn.Module:
     """The model of a config with the fresh weights of its seed."""
     torch.manual_seed(derived_seed(config.seed))
@@ -104,9 +110,7 @@ class Trainer:
         )
         self.precision = Precision(amp, device)
         self.scaler = self.precision.scaler()
-        samples = min(config.epoch_samples or len(self.train_split.labels), len(self.train_split.labels))
-        self.epoch_samples = samples
-        self.steps_per_epoch = max(1, samples // config.batch_size)
+        self.epoch_samples, self.steps_per_epoch = epoch_length(config, len(self.train_split.labels))
         self.epoch = 0
         self.seconds = 0.0
         self.members: list[tuple[int, Outputs]] = []

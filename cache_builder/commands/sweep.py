@@ -11,6 +11,7 @@ from pathlib import Path
 from cache_builder.commands.places import add_places, places_from
 from cache_builder.config import load_recipe
 from cache_builder.devices import parse_gpus
+from cache_builder.plan import plan, plan_table
 from cache_builder.progress import console
 from cache_builder.ray_sweep import sweep_on_ray
 from cache_builder.sweep import pending, sweep
@@ -26,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--list", action="store_true", help="print the runs and whether each is finished, train nothing"
+    )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="print the runs with parameters, routing layers, steps and an estimate of memory, train nothing",
     )
     parser.add_argument(
         "--workers",
@@ -54,6 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
         unfinished = {config.run_id for config in pending(configs, places)}
         for config in configs:
             print(f"{'to do   ' if config.run_id in unfinished else 'finished'}  {config.run_id}")
+        return 0
+    if arguments.plan:
+        print(plan_table([plan(config, places.data) for config in configs]))
         return 0
     gpus = None if arguments.gpus is None else parse_gpus(arguments.gpus)
     if gpus is not None and arguments.ray is not None:

@@ -10,7 +10,14 @@ from cache_builder.datasets.images import (
     split_fingerprint,
     to_input,
 )
-from cache_builder.datasets.registry import DATASETS, MissingDataset, StoredData, load_dataset, open_dataset
+from cache_builder.datasets.registry import (
+    DATASETS,
+    MissingDataset,
+    StoredData,
+    dataset_facts,
+    load_dataset,
+    open_dataset,
+)
 
 __all__ = [
     "DATASETS",
@@ -21,6 +28,7 @@ __all__ = [
     "StoredData",
     "Watched",
     "augment",
+    "dataset_facts",
     "load_dataset",
     "moments",
     "open_dataset",

@@ -188,6 +188,32 @@ DATASETS: dict[str, Callable[[Path], StoredData]] = {
 }
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a plan needs to know of a data set."""
+
+    n_train: int
+    n_classes: int
+    channels: int = 3
+
+
+KNOWN = {
+    "cifar10": Facts(50_000, 10),
+    "cifar100": Facts(50_000, 100),
+    "tiny-imagenet": Facts(100_000, TINY_IMAGENET_CLASSES),
+    "fashion-mnist": Facts(60_000, 10, 1),
+    "digits": Facts(899, 10, 1),
+}
+
+
+def dataset_facts(name: str, root: str | Path) -> Facts:
+    """Known for the registered data sets, whether or not they are there; counted for any other."""
+    if name in KNOWN:
+        return KNOWN[name]
+    data = open_dataset(name, root)
+    return Facts(len(data.training().labels), data.n_classes, data.test.channels)
+
+
 def open_dataset(name: str, root: str | Path, *, folder_side: int = 224) -> StoredData:
     """A data set below `root`, not decoded yet; a name that is not registered is taken for a folder of images."""
     try:

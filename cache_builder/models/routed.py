@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -60,7 +61,7 @@ class Recorder:
         average = _average(tuple(map(len, self.waiting)), tokens, alpha.dtype, alpha.device)
         # alpha log alpha, and 0 at alpha = 0: a third of the time of `torch.special.entr`, which is minus this.
         products = alpha * alpha.clamp_min(torch.finfo(alpha.dtype).tiny).log()
-        with torch.autocast(alpha.device.type, enabled=False):  # a product in half precision would cost three digits
+        with as_it_is(alpha.device):  # a product in half precision would cost three digits
             per_token = average @ products
         self.reduced.append(per_token.view(len(self.waiting), self.batch, tokens).sum(dim=2))
         self.waiting.clear()
@@ -83,6 +84,12 @@ def _average(n_sources: tuple[int, ...], tokens: int, dtype: torch.dtype, device
         owner = torch.arange(len(n_sources)).repeat_interleave(torch.tensor(n_sources))
         weights = torch.tensor([-1 / (math.log(sources) * tokens) for sources in n_sources], dtype=dtype)
         return (nn.functional.one_hot(owner).T * weights[:, None]).to(device)
+
+
+def as_it_is(device: torch.device) -> AbstractContextManager[None]:
+    """No mixed precision inside, on devices that have it."""
+    has_it = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if has_it else nullcontext()
 
 
 def at_least_single(values: Tensor) -> Tensor:
@@ -114,7 +121,7 @@ def scores(state: Tensor, scaled_queries: Tensor) -> Tensor:
     (M, tokens of all samples) for M rows, (tokens of all samples,) for a single vector; always in float32, since a
     product in half precision may overflow before it is divided by the norm.
     """
-    with torch.autocast(state.device.type, enabled=False):
+    with as_it_is(state.device):
         flat, rows = at_least_single(state.reshape(-1, state.shape[-1])), at_least_single(scaled_queries)
         norm = torch.linalg.vector_norm(flat, dim=-1).clamp_min(SMALLEST_NORM)
         return (flat @ rows if rows.ndim == 1 else rows @ flat.T) / norm

@@ -145,7 +145,7 @@ def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
         pass
 
 
-def test_label_smoothing_enters_the_loss_as_written(digits, tiny_config):
+def test_label_smoothing_enters_the_loss_as_written(tiny_config):
     config = tiny_config(variant="baseline", label_smoothing=0.1)
     model = build_model(config, 10, 1).eval()
     images, labels = torch.randn(4, 1, 16, 16), torch.tensor([0, 1, 2, 3])
@@ -155,7 +155,7 @@ def test_label_smoothing_enters_the_loss_as_written(digits, tiny_config):
     torch.testing.assert_close(loss_of(model, images, labels, config), expected)
 
 
-def test_drloc_adds_its_weighted_loss(digits, tiny_config):
+def test_drloc_adds_its_weighted_loss(tiny_config):
     model = build_model(tiny_config(variant="drloc"), 10, 1).eval()
     images, labels = torch.randn(4, 1, 16, 16), torch.tensor([0, 1, 2, 3])
     losses = []
