@@ -1,0 +1,40 @@
+"""`python -m cache_builder.results [SHARDS]`: the table of what came out, as `data/README.md` has it."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.metrics import ece
+from engine.store import RunRecord, default_shards_directory, read_shard, shard_paths
+
+HEADER = "| data | backbone | variant | accuracy (%) by seed | raw ECE by seed | std of r_std over samples |"
+
+
+def results_table(records: Iterable[RunRecord]) -> str:
+    """A Markdown row per cell: its runs by seed, without ensembles (runs of several epochs)."""
+    cells: dict[tuple[str, str, str, int], list[RunRecord]] = defaultdict(list)
+    for record in records:
+        if "member_epochs" not in record.config:
+            cells[record.dataset, record.backbone, record.variant, record.block_size or 0].append(record)
+    lines = [HEADER, "|---|---|---|---|---|---|"]
+    for (dataset, backbone, variant, block_size), runs in sorted(cells.items()):
+        runs.sort(key=lambda run: run.seed or 0)
+        accuracy = ", ".join(f"{100 * run.accuracy:.1f}" for run in runs)
+        error = ", ".join(f"{ece(run.confidence, run.correct):.3f}" for run in runs)
+        spread = ", ".join(f"{run.entropies.std(axis=1).std():.3f}" for run in runs if run.n_layers)
+        name = f"{variant}, b = {block_size}" if block_size else variant
+        lines.append(f"| {dataset} | {backbone} | {name} | {accuracy} | {error} | {spread} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m cache_builder.results", description=__doc__)
+    parser.add_argument("shards", nargs="?", type=Path, default=default_shards_directory())
+    print(results_table(read_shard(path) for path in shard_paths(parser.parse_args().shards)))
+
+
+if __name__ == "__main__":
+    main()
