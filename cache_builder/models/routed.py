@@ -87,9 +87,9 @@ def _average(n_sources: tuple[int, ...], tokens: int, dtype: torch.dtype, device
 
 
 def as_it_is(device: torch.device) -> AbstractContextManager[None]:
-    """No mixed precision inside, on devices that have it."""
-    has_it = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if has_it else nullcontext()
+    """No mixed precision inside. A context costs as much as a small model's product, so there is none without need."""
+    active = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if active else nullcontext()
 
 
 def at_least_single(values: Tensor) -> Tensor:

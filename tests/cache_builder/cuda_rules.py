@@ -71,6 +71,11 @@ class CudaRules(TorchFunctionMode):
 class EmulatedAutocast:
     """Takes the place of `torch.autocast`: same arguments, CUDA's rules whatever the device."""
 
+    @staticmethod
+    def install(monkeypatch: Any) -> None:
+        monkeypatch.setattr(torch, "autocast", EmulatedAutocast)
+        monkeypatch.setattr(torch, "is_autocast_enabled", lambda _device_type: True)
+
     def __init__(self, _device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, **_: object) -> None:
         self.dtype, self.enabled = dtype or torch.float16, enabled
         self.stack = ExitStack()

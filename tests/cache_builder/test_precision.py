@@ -55,7 +55,7 @@ def forward_backward_capture(model, autocast):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", MICRO)
 def test_every_model_runs_under_cudas_rules(name, variant, dtype, monkeypatch):
-    monkeypatch.setattr(torch, "autocast", EmulatedAutocast)
+    EmulatedAutocast.install(monkeypatch)
     forward_backward_capture(model_of(name, variant), EmulatedAutocast("cuda", dtype=dtype))
 
 
@@ -67,7 +67,7 @@ def test_every_model_runs_under_the_cpus_bfloat16(name, variant):
 
 @pytest.mark.parametrize("mode", ["fp16", "bf16"])
 def test_a_run_trains_in_mixed_precision_as_on_a_gpu(mode, tmp_path, digits, tiny_config, monkeypatch):
-    monkeypatch.setattr(torch, "autocast", EmulatedAutocast)
+    EmulatedAutocast.install(monkeypatch)
     config = tiny_config(backbone="micro_swin", epochs=2, clip_gradient_norm=1.0)
     trained = train(config, digits, tmp_path / mode, device="cpu", amp=mode)
     plain = train(config, digits, tmp_path / "off", device="cpu", amp="off")
@@ -107,7 +107,7 @@ def test_a_run_goes_on_in_another_precision(tmp_path, digits, tiny_config):
 
 def test_scores_do_not_overflow_in_half_precision(monkeypatch):
     """A state of 300 in each of 512 channels: its product with a query of ones exceeds float16's 65,504."""
-    monkeypatch.setattr(torch, "autocast", EmulatedAutocast)
+    EmulatedAutocast.install(monkeypatch)
     state, query = torch.full((1, 1, 512), 300.0), torch.ones(512)
     with EmulatedAutocast("cuda", dtype=torch.float16):
         score = scores(state.half(), query)
