@@ -16,7 +16,9 @@ from engine.errors import CacheError, first_line
 from engine.store.atomic import replacing
 
 FORMAT = "routecal-checkpoint-2"
-PARTS = ("config", "model", "epoch", "history", "fingerprint", "test_fingerprint", "moments", "n_classes", "channels")
+PARTS = (
+    "config", "model", "epoch", "history", "fingerprint", "test_fingerprint", "moments", "n_classes", "channels", "best",
+)  # fmt: skip
 """What a checkpoint cannot be used without."""
 
 

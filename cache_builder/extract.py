@@ -99,7 +99,7 @@ def ensemble_record(config: RunConfig, data: ImageData, trained: Trained, device
     """The ensemble of the last sampled epochs of one run: mean probabilities, mean routing profile.
 
     It is a run of its own in the suite `<suite>-last<number of members>`, so that it never mixes with single models.
-    One of many classes keeps confidence and predictions but no logits, which the last member has much the same.
+    One of many classes keeps confidence and predictions but no logits, which would be most of its bytes.
     """
     profile = np.stack([member.captured for member in trained.members]).mean(axis=0, dtype=np.float64)
     merged = replace(
@@ -169,9 +169,9 @@ def extract_checkpoint(
     best = state["best"]
     load_weights(model, (best or state)["model"], f"{config.run_id}: its checkpoint does not fit its config")
     started = time.perf_counter()
-    n_test = len(data.test.labels) if config.limit_test is None else config.limit_test
-    rows = subset.rows(n_test) if subset.limit is not None or config.limit_test is None else np.arange(n_test)
-    images = Watched(data.test, rows)
+    kept = np.arange(len(data.test.labels))[: config.limit_test]
+    rows = subset.rows(len(kept))
+    images = Watched(data.test, kept if rows is None else rows)
     outputs = evaluate(model.to(chosen), images, state["moments"], input_size(config), chosen, progress)
     if subset.limit is None:
         check_images(state["test_fingerprint"], images.fingerprint, config.run_id, "point --data to those")
