@@ -17,7 +17,7 @@ from engine.store.atomic import replacing
 
 FORMAT = "routecal-checkpoint-2"
 PARTS = (
-    "config", "model", "epoch", "history", "fingerprint", "test_fingerprint", "moments", "n_classes", "channels", "best",
+    "config", "model", "epoch", "history", "best", "fingerprint", "test_fingerprint", "moments", "n_classes", "channels"
 )  # fmt: skip
 """What a checkpoint cannot be used without."""
 
