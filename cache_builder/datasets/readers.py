@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import itertools
 import math
@@ -43,7 +42,7 @@ def reading(what: Path | str) -> Iterator[None]:
         yield
     except RouteCalError:
         raise
-    except Exception as error:  # tarfile, gzip, pickle, Pillow and Arrow raise dozens of kinds for a damaged file
+    except Exception as error:  # tarfile, pickle, Pillow and Arrow raise dozens of kinds for a damaged file
         raise CacheError(
             f"{what}: cannot be read ({type(error).__name__}: {first_line(error)}); fetch the data set again"
         ) from error
@@ -217,19 +216,6 @@ def _unpacked(place: Path, member: str) -> bytes:
         if extracted is None:
             raise FileNotFoundError("the archive is incomplete")
         return extracted.read()
-
-
-def read_idx(file: Path) -> NDArray[np.uint8]:
-    """An IDX file of unsigned bytes (the MNIST format), gzipped or not."""
-    with reading(file), gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
-        magic = stream.read(4)
-        if len(magic) != 4 or magic[:3] != b"\x00\x00\x08":
-            raise CacheError(f"{file.name}: not an IDX file of unsigned bytes")
-        shape = np.frombuffer(stream.read(4 * magic[3]), dtype=">u4").astype(int)
-        values = np.frombuffer(bytearray(stream.read()), dtype=np.uint8)  # a writable copy, as torch wants
-    if values.size != shape.prod():
-        raise CacheError(f"{file.name}: {values.size} bytes where its header announces {shape.prod()}")
-    return values.reshape(shape)
 
 
 def class_folders(directory: Path, side: int, classes: Sequence[str]) -> StoredFiles:

@@ -13,7 +13,6 @@ from cache_builder.datasets import readers
 from cache_builder.datasets.images import ImageData, Split
 from engine.errors import CacheError, first_line
 
-DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 TINY_IMAGENET_SIDE, TINY_IMAGENET_CLASSES = 64, 200
 
 
@@ -92,27 +91,6 @@ def cifar100(root: Path) -> StoredData:
     return _cifar(root, "cifar100", "cifar-100-python.tar.gz", ["train"], b"fine_labels", 100)
 
 
-def fashion_mnist(root: Path) -> StoredData:
-    folder = _existing([root / "fashion-mnist", DEBIAN_FASHION_MNIST])
-    if folder is None:
-        raise MissingDataset(
-            "fashion-mnist",
-            "install Debian's package dataset-fashion-mnist, or put its four IDX files in fashion-mnist/",
-        )
-
-    def split(part: str) -> Split:
-        arrays = []
-        for kind in ("images-idx3", "labels-idx1"):
-            file = _existing([folder / f"{part}-{kind}-ubyte{suffix}" for suffix in (".gz", "")])
-            if file is None:
-                raise MissingDataset("fashion-mnist", f"{part}-{kind}-ubyte.gz is missing beside the others")
-            arrays.append(readers.read_idx(file))
-        return Split(arrays[0][:, None], arrays[1].astype(np.int64))
-
-    train, test = (readers.Deferred(partial(split, part)) for part in ("train", "t10k"))
-    return StoredData("fashion-mnist", train, test, 10, flips=True, shift=2)
-
-
 def digits(_root: Path) -> StoredData:
     """scikit-learn's 1,797 images of 8 x 8; the first half trains, the second half tests, as in its own example."""
     from sklearn.datasets import load_digits
@@ -183,7 +161,6 @@ DATASETS: dict[str, Callable[[Path], StoredData]] = {
     "cifar10": cifar10,
     "cifar100": cifar100,
     "tiny-imagenet": tiny_imagenet,
-    "fashion-mnist": fashion_mnist,
     "digits": digits,
 }
 
@@ -201,7 +178,6 @@ KNOWN = {
     "cifar10": Facts(50_000, 10),
     "cifar100": Facts(50_000, 100),
     "tiny-imagenet": Facts(100_000, TINY_IMAGENET_CLASSES),
-    "fashion-mnist": Facts(60_000, 10, 1),
     "digits": Facts(899, 10, 1),
 }
 

@@ -1,6 +1,5 @@
 """Readers against files written here in each format, and augmentation against its definition."""
 
-import gzip
 import io
 import pickle
 import tarfile
@@ -20,7 +19,6 @@ from cache_builder.datasets import (
     load_dataset,
     open_dataset,
     readers,
-    registry,
     split_fingerprint,
     to_input,
 )
@@ -152,40 +150,6 @@ def test_damaged_parquet_and_images_in_it_are_named(tmp_path):
         load_dataset("cifar10", tmp_path)
 
 
-def write_idx(path, array):
-    header = b"\x00\x00\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
-    path.write_bytes(gzip.compress(header + array.tobytes()))
-
-
-def test_fashion_mnist_idx(tmp_path):
-    folder = tmp_path / "fashion-mnist"
-    folder.mkdir()
-    images = pixels(5, side=28, channels=1)[:, 0]
-    for part in ("train", "t10k"):
-        write_idx(folder / f"{part}-images-idx3-ubyte.gz", images)
-        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(5, dtype=np.uint8))
-    data = load_dataset("fashion-mnist", tmp_path)
-    assert data.channels == 1
-    assert np.array_equal(data.test.images[:, 0], images)
-    assert data.train.labels.tolist() == [0, 1, 2, 3, 4]
-
-
-def test_idx_shorter_than_its_header_is_refused(tmp_path):
-    file = tmp_path / "short.gz"
-    file.write_bytes(gzip.compress(b"\x00\x00\x08\x01" + np.array([9], ">u4").tobytes() + b"abc"))
-    with pytest.raises(CacheError, match="3 bytes where its header announces 9"):
-        readers.read_idx(file)
-
-
-@pytest.mark.parametrize(
-    "content", [b"no gzip", gzip.compress(b"\x00\x00\x08\x01" + b"x" * 999)[:-20]], ids=["other", "cut"]
-)
-def test_a_damaged_idx_file_is_named(tmp_path, content):
-    (tmp_path / "labels.gz").write_bytes(content)
-    with pytest.raises(CacheError, match=r"labels.gz: cannot be read"):
-        readers.read_idx(tmp_path / "labels.gz")
-
-
 def test_digits_are_the_real_ones():
     data = load_dataset("digits", "anywhere")
     assert (len(data.train.labels), len(data.test.labels)) == (899, 898)
@@ -266,12 +230,6 @@ def test_what_is_wrong_with_tiny_imagenet_is_named(tmp_path):
 def test_a_missing_data_set_says_what_to_put_where(tmp_path, name):
     with pytest.raises(MissingDataset, match=f"{name}/"):
         load_dataset(name, tmp_path)
-
-
-def test_missing_fashion_mnist_names_the_package(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "DEBIAN_FASHION_MNIST", tmp_path / "absent")
-    with pytest.raises(MissingDataset, match="dataset-fashion-mnist"):
-        load_dataset("fashion-mnist", tmp_path)
 
 
 def test_many_pixels_are_kept_on_disk(tmp_path, monkeypatch):
