@@ -77,6 +77,22 @@ def test_a_block_size_and_entropies_during_training_come_along(outputs, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_results_are_a_row_per_cell_with_its_seeds(outputs, capsys):
+    folder, _, _ = outputs
+    for seed in ("1", "0"):
+        named = ["--run-id", f"run{seed}", "--seed", seed, "--variant", "block_ar", "--block-size", "2"]
+        assert main(["import", str(folder / "a.csv"), "--out", str(folder / "shards"), *named]) == 0
+    capsys.readouterr()
+    assert main(["results", str(folder / "shards")]) == 0
+    *_, row = capsys.readouterr().out.splitlines()
+    data, backbone, variant, accuracy, error, spread = (cell.strip() for cell in row.strip("|").split("|"))
+    record = read_shard(folder / "shards" / "run0.parquet")
+    assert (data, backbone, variant) == ("unknown", "unknown", "block_ar, b = 2")
+    assert accuracy == ", ".join([f"{100 * record.accuracy:.1f}"] * 2)
+    assert spread == ", ".join([f"{record.entropies.std(axis=1).std():.3f}"] * 2)
+    assert error.count(",") == 1
+
+
 def test_columns_named_by_hand(tmp_path, capsys):
     np.savez(
         tmp_path / "a.npz",

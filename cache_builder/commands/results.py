@@ -1,4 +1,4 @@
-"""`python -m cache_builder.results [SHARDS]`: the table of what came out, as `data/README.md` has it."""
+"""`results`: the table of what came out, as `data/README.md` has it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ def results_table(records: Iterable[RunRecord]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m cache_builder.results", description=__doc__)
-    parser.add_argument("shards", nargs="?", type=Path, default=default_shards_directory())
-    print(results_table(read_shard(path) for path in shard_paths(parser.parse_args().shards)))
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "shards", nargs="?", type=Path, default=default_shards_directory(), help="(default: data/shards)"
+    )
 
 
-if __name__ == "__main__":
-    main()
+def run(arguments: argparse.Namespace) -> int:
+    print(results_table(read_shard(path) for path in shard_paths(arguments.shards)))
+    return 0
