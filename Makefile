@@ -5,9 +5,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PORT   ?= 8501
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint types unit fuzz chromium screenshots bench latency load scale publish clean
+.PHONY: run test lint types unit faults fuzz chromium screenshots bench latency load scale publish clean
 
 run: $(VENV)/runtime.stamp publish
 	$(PY) -m streamlit run app/main.py --server.port $(PORT)
@@ -23,7 +24,11 @@ types: $(VENV)/dev.stamp
 
 # Three workers for two cores: browsers and servers are often waited for. Threads of BLAS would only take turns with them.
 unit: $(VENV)/dev.stamp chromium
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
+	$(PYTEST) -m "not faults"
+
+# What is long and seldom breaks: kills, full disks, a clock that jumps, Ray, the container's commands, random examples.
+faults: $(VENV)/dev.stamp chromium
+	$(PYTEST) -m faults
 
 # Random examples for MINUTES, of all targets or of those called ONLY; failing ones are kept under .hypothesis.
 MINUTES ?= 10
@@ -40,8 +45,8 @@ screenshots: $(VENV)/dev.stamp chromium publish
 	$(PY) tests/browser/screenshots.py data/routing.duckdb docs/screenshots
 
 bench: $(VENV)/dev.stamp
-	$(PY) -m engine bench
-	$(PY) -m cache_builder.bench
+	$(PY) -m tests.bench
+	$(PY) -m tests.bench.models
 
 # Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
 latency: $(VENV)/dev.stamp chromium publish
@@ -52,7 +57,7 @@ load: $(VENV)/dev.stamp
 
 # How the parts grow up to 300 runs of 50,000 samples, and every page on so many; about half an hour and 3 GB of disk.
 scale: $(VENV)/dev.stamp chromium
-	$(PY) -m engine bench --scale --out docs/scaling
+	$(PY) -m tests.bench --scale --out docs/scaling
 	$(PY) tests/browser/scale.py
 
 # Always the bundled shards into the bundled cache: ROUTECAL_CACHE says what is served, and is never written over here.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from engine.command_line import run_command
+from engine.commands.command_line import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "report": ("app.commands.report", "what the protocol says about a cache, in one file to send"),
+    "report": ("app.report.command", "what the protocol says about a cache, in one file to send"),
 }
 
 

@@ -11,12 +11,12 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 
 import streamlit as st  # noqa: E402
 
-from app.collector import spare_modules  # noqa: E402
-from app.components.opening import begin_opening  # noqa: E402
-from app.components.presenter import present, presenting  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 from app.serving.gate import require_entry  # noqa: E402
 from app.serving.log import begin_request, referring_to_log, set_up_log  # noqa: E402
+from app.shell.opening import begin_opening  # noqa: E402
+from app.shell.presenter import present, presenting  # noqa: E402
+from app.workarounds.collector import spare_modules  # noqa: E402
 
 st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
 set_up_log()
@@ -34,7 +34,7 @@ with referring_to_log():
         present(current, [page for pages in sections.values() for page in pages])
     begin_opening(next(entry for entry in PAGES if entry.title == current.title))
     # Only now: what pages are made of takes seconds to load for the first viewer, who then has something to look at.
-    from app.components.page import run_page
+    from app.shell.page import run_page
 
     run_page(current.run)
 spare_modules()  # those that the page has just imported too

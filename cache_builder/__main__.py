@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from engine.command_line import run_command
+from engine.commands.command_line import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("cache_builder.commands.train", "train one model and write its run as a shard"),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cache_builder.capture import Capture
 from cache_builder.models.routed import at_least_single
 from cache_builder.models.seams import stage_prefix, stages
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 
 def _of_feature_info(model: nn.Module) -> dict[str, str]:

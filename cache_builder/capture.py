@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 
 class Capture:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from cache_builder.config import RunConfig
-from engine.errors import CacheError, first_line
+from engine.core.errors import CacheError, first_line
 from engine.store.atomic import replacing
 
 FORMAT = "routecal-checkpoint-2"

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from cache_builder.models.registry import VARIANTS
-from engine import validation
-from engine.errors import InvalidInput, UnknownName, first_line
+from engine.core import validation
+from engine.core.errors import InvalidInput, UnknownName, first_line
 from engine.store.record import RUN_ID, check_run_id
 
 RECIPES = Path(__file__).parent / "configs"

@@ -6,7 +6,7 @@ import itertools
 
 import torch
 
-from engine.errors import InvalidInput, first_line
+from engine.core.errors import InvalidInput, first_line
 
 
 def pick_device(name: str = "auto", option: str = "--device") -> torch.device:

@@ -14,7 +14,7 @@ from cache_builder.block_norms import capture_block_norms
 from cache_builder.datasets import Images, to_input
 from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.routing import capture_entropies, routing_layers
-from engine.types import Progress
+from engine.core.types import Progress
 
 EVALUATION_BATCH = 250
 

@@ -27,11 +27,11 @@ from cache_builder.progress import quiet
 from cache_builder.provenance import describe
 from cache_builder.routing import RoutingLayer, routing_layers
 from cache_builder.train import Trained, build_model, input_size
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.types import Progress
 from engine.store import Layer, RunRecord
 from engine.store.half import MANY_CLASSES
-from engine.types import Progress
 
 TRAINED = "cache_builder train"
 Data = ImageData | StoredData

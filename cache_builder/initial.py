@@ -9,7 +9,7 @@ from torch import nn
 
 from cache_builder.checkpoint import read_weights
 from cache_builder.models.timm_import import load_timm
-from engine.errors import CacheError, UnknownName, first_line
+from engine.core.errors import CacheError, UnknownName, first_line
 
 FRESH = ("queries", "norm_weights")
 """Parameters of routing, which a plain checkpoint lacks."""

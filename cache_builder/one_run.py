@@ -18,10 +18,10 @@ from cache_builder.devices import pick_device
 from cache_builder.extract import TRAINED, ensemble_record, trained_record
 from cache_builder.provenance import code_version
 from cache_builder.train import input_size, train
-from engine.errors import CacheError, RouteCalError, first_line
+from engine.core.errors import CacheError, RouteCalError, first_line
+from engine.core.types import Progress
 from engine.store import write_shard
 from engine.store.shard import read_shard, shard_path
-from engine.types import Progress
 
 
 @dataclass(frozen=True)

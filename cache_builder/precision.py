@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from engine import validation
+from engine.core import validation
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 MODES = ("auto", "off", *DTYPES)

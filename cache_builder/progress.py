@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from engine.types import Progress
+from engine.core.types import Progress
 
 UNDER_WAY = " ..."
 """What the text of a report ends with that comes in the middle of something, and often."""

@@ -10,8 +10,8 @@ from cache_builder.config import RunConfig
 from cache_builder.one_run import Outcome, Places, attempt
 from cache_builder.progress import quiet
 from cache_builder.sweep import Overall, pending
-from engine.errors import RouteCalError, first_line
-from engine.types import Progress
+from engine.core.errors import RouteCalError, first_line
+from engine.core.types import Progress
 
 
 class MissingPackage(RouteCalError, ImportError):

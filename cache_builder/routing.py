@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cache_builder.capture import Capture
 from cache_builder.models.routed import Recorder, RoutedBlocks
 from cache_builder.models.seams import stage_prefix
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from cache_builder.config import RunConfig
 from cache_builder.devices import pick_device, spread
 from cache_builder.one_run import Outcome, Places, attempt, is_finished
 from cache_builder.workers import Outcomes, in_processes
-from engine import validation
-from engine.types import Progress
+from engine.core import validation
+from engine.core.types import Progress
 
 
 def pending(configs: Sequence[RunConfig], places: Places) -> list[RunConfig]:

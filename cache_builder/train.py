@@ -28,10 +28,10 @@ from cache_builder.models.seams import token_grid
 from cache_builder.precision import Precision
 from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
+from engine.core.types import Progress
 from engine.metrics import ece
 from engine.store.record import top_probability
-from engine.types import Progress
 
 CHECKPOINT = "checkpoint.pt"
 

@@ -1,15 +1,14 @@
-"""`python -m engine audit | tables | bench`."""
+"""`python -m engine audit | tables`."""
 
 from __future__ import annotations
 
 import sys
 
-from engine.command_line import run_command
+from engine.commands.command_line import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("engine.commands.audit", "what the protocol says about every run of a cache"),
     "tables": ("engine.commands.tables", "the paper's calibration tables for the runs of a cache, as CSV and LaTeX"),
-    "bench": ("engine.commands.bench", "time the engine beside its peers"),
 }
 
 

@@ -2,17 +2,17 @@
 
 import streamlit as st
 
-from app.benchmark_view import KernelView
-from app.components import bandwidth_parts as parts
-from app.components.page import open_page
-from app.loaders import results_bandwidth as results
-from engine.verdict_bandwidth import judge_bandwidth
+from app.compute import bandwidth as compute
+from app.parts import bandwidth as parts
+from app.shell.page import open_page
+from app.state.view import KernelView
+from engine.verdict.bandwidth import judge_bandwidth
 
 page = open_page("bandwidth", benchmark=True)
 view = page.view = KernelView(page.view.cache, page.view.runs, page.view.selection)
-prepared = results.prepared(view)
+prepared = compute.prepared(view)
 if prepared.smoother is None:
-    page.end(results.waiting(prepared))
+    page.end(compute.waiting(prepared))
 
 # Parts that grow when their work is done stand in containers: a control that moves is no longer in the address.
 top, bars, moving = st.container(), st.container(), st.container()
@@ -21,7 +21,7 @@ with bars:
 curves = seeds[0] if seeds else None
 verdict = judge_bandwidth(seeds, feature=view.feature_label) if seeds and complete else None
 with top:
-    page.verdict(results.waiting(prepared) if verdict is None else verdict.sentence, controls=False)
+    page.verdict(compute.waiting(prepared) if verdict is None else verdict.sentence, controls=False)
 
 with moving:
     parts.live(page, prepared, curves)
@@ -34,12 +34,12 @@ if curves is not None:
     page.heading("The usual choices")
     choices = {"mode": "Choice", "multiplier": "Multiple", **parts.SCORES}
     page.table(
-        parts.named(results.modes(curves)), "modes", names=choices, formats=parts.FORMATS | {"multiplier": "%.3g"}
+        parts.named(compute.modes(curves)), "modes", names=choices, formats=parts.FORMATS | {"multiplier": "%.3g"}
     )
 if verdict is not None and verdict.settings:
     page.heading("The largest leads over both controls")
-    table = results.leads(verdict)
-    names = {name: results.LEADS[name] for name in table}
+    table = compute.leads(verdict)
+    names = {name: compute.LEADS[name] for name in table}
     page.table(table, "leads", names=names, formats={name: "%.4f" for name in names if name not in ("metric", "place")})
 page.how(r"""
 AR-CondCal smooths correctness over confidence and a routing feature,

@@ -5,11 +5,10 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components import calibrator_studies as studies
-from app.components import calibrator_tables as tables
-from app.components.page import Page, open_page
-from app.loaders import results_calibrators as results
+from app.compute import calibrators as compute
+from app.parts import calibrators as parts
 from app.plots import calibrators as plots
+from app.shell.page import Page, open_page
 from engine.benchmark import METRICS
 from engine.benchmark.contrasts import CONTRASTED
 from engine.calibrators import CALIBRATORS
@@ -27,30 +26,30 @@ def panels(page: Page, metrics: tuple[str, ...], draw: Callable[[str], go.Figure
 
 page = open_page("calibrators", benchmark=True)
 view = page.view
-problem = results.obstacle(view, view.selection.run_id)
+problem = compute.obstacle(view, view.selection.run_id)
 if problem:
     page.end(f"Calibrators cannot be fitted on this run: {problem}.")
 
 head = st.container()
 scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="over", bind="query-params")
 pooled = scope == "seeds"
-run_ids = results.seeds_of_cell(view) if pooled else [view.selection.run_id]
+run_ids = compute.seeds_of_cell(view) if pooled else [view.selection.run_id]
 # Parts that grow or go stand in containers: a control below that moves would no longer be in the address.
 with st.container():
-    found = studies.benchmarks(page, run_ids)
+    found = parts.benchmarks(page, run_ids)
 if found is None:
     with head:
         page.verdict("The calibrators are not fitted yet.", controls=False)
     page.finish()
     st.stop()
 
-board, verdict = results.judged(view, found, pooled=pooled)
+board, verdict = compute.judged(view, found, pooled=pooled)
 own = next(result for result in found if result.run_id == view.selection.run_id)
 with head:
     page.verdict(verdict.sentence, controls=False)
 with st.container():
     if pooled:
-        page.caption(f"Pooled: {', '.join(results.seed_names(view, run_ids))}; every run is split in the same way.")
+        page.caption(f"Pooled: {', '.join(compute.seed_names(view, run_ids))}; every run is split in the same way.")
     for method, reason in own.skipped.items():
         page.text(f"{CALIBRATORS[method].label} is left out: {reason}.")
 
@@ -61,31 +60,31 @@ page.caption(
     ("Mean ± standard deviation over seeds, a tick a seed" if board.n_runs > 1 else "Lines: 95 % bootstrap intervals")
     + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."
 )
-tables.scores_table(page, board)
+parts.scores_table(page, board)
 
 with st.container():
     if not verdict.contrasts.empty:
         page.heading("Does routing add to the same kernel without it?")
         panels(page, CONTRASTED, lambda metric: plots.contrast_panel(verdict.contrasts, metric, page.theme), "contrast")
         page.caption("AR-CondCal minus control: left of the dashed line AR-CondCal is better. Intervals hold together.")
-        tables.contrasts_table(page, verdict.contrasts)
+        parts.contrasts_table(page, verdict.contrasts)
 
 page.heading("What changes against no calibration, sample by sample")
-panels(page, tables.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
-tables.changes_table(page, board)
+panels(page, parts.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
+parts.changes_table(page, board)
 
 page.heading("Reliability before and after" + (", on the chosen run" if pooled else ""))
-studies.before_and_after(page, own)
+parts.before_and_after(page, own)
 
 page.heading("How many samples does a calibrator need?")
 with st.container():
-    studies.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
+    parts.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
 
 page.heading("Is the ranking the luck of the split?")
-studies.offer_splits(page, run_ids)
+parts.offer_splits(page, run_ids)
 
 page.heading("What each method learnt" + (", on the chosen run" if pooled else ""))
-tables.learnt_by_method(page, own)
+parts.learnt_by_method(page, own)
 page.how(r"""
 Every method is fitted on a random half of the run (seed 42) and judged on the other half. A slice would change what is
 fitted, and one by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n} |\text{acc}_b -

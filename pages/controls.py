@@ -2,16 +2,16 @@
 
 import streamlit as st
 
-from app.columns import TRUST, TRUST_FORMATS
-from app.components.fragment import fragment
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.loaders import results
-from app.loaders import results_controls as controls
+from app.compute import controls as compute
+from app.compute.gap import verdict
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
-from app.worlds import N_WORLDS
-from engine.verdict import format_p
+from app.report.study import TRUST, TRUST_FORMATS
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from app.state.selection import N_SIMULATIONS
+from engine.core.labels import format_p
 
 page = open_page("controls")
 view = page.view
@@ -19,11 +19,11 @@ page.require_feature()
 
 head, made_up, title = st.container(), st.container(), st.container()
 worlds = st.select_slider(
-    "Worlds per point", [100, 200, N_WORLDS, 1000], N_WORLDS, key="worlds", bind="query-params",
+    "Worlds per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="worlds", bind="query-params",
     help="The verdict above counts in as many.",
 )  # fmt: skip
 with head:
-    page.verdict(results.verdict(view, worlds).sentence, controls=False)
+    page.verdict(verdict(view, worlds).sentence, controls=False)
 
 
 @fragment
@@ -34,7 +34,7 @@ def plant() -> None:
         delta = st.slider("Planted gap", 0.0, 0.3, 0.1, 0.01, key="delta", bind="query-params")
         seed = st.number_input("World", 0, 999, 0, key="world", bind="query-params", help="Another random draw.")
     # All is computed before any of it is drawn: each thing drawn by itself makes the browser go through the whole page.
-    paper, audited = controls.planted(view, float(delta), int(seed))
+    paper, audited = compute.planted(view, float(delta), int(seed))
     tests = (("The paper's test", paper.p_value), ("The audited test", audited.p_value))
     lines = [f"{name}: **{'cannot run' if p is None else format_p(p)}**" for name, p in tests]
     figure = tertile_curves(paper, page.theme)
@@ -43,7 +43,7 @@ def plant() -> None:
         page.figure(figure, "planted", alt="Tertile curves of a world with a planted gap")
 
 
-def draw(found: controls.Controls) -> None:
+def draw(found: compute.Controls) -> None:
     """What the tests can and cannot see."""
     left, right = st.columns(2)
     with left:
@@ -63,7 +63,7 @@ with made_up:
     plant()
 with title:
     page.heading("How large a gap would have been found?")
-found = long_work("controls", *controls.controls_work(view, worlds), label="Simulate these worlds")
+found = long_work("controls", compute.controls(view, worlds), label="Simulate these worlds")
 if found is not None:
     draw(found)
 page.how(r"""

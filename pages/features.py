@@ -3,16 +3,16 @@
 import pandas as pd
 import streamlit as st
 
-from app.components.feature_builder import build_feature, list_candidates
-from app.components.fragment import fragment
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.loaders import results_features as results
+from app.compute import features as compute
+from app.parts import features as parts
 from app.plots import features as plots
 from app.plots.gap import tertile_curves
-from app.plots.rows import TEST_LABELS
-from engine.feature_search import search_candidates
-from engine.verdict_features import search_sentence
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from engine.core.labels import HEADLINES
+from engine.features.search import search_candidates
+from engine.verdict.features import search_sentence
 
 # What the scalar of the viewer's own puts on the page.
 BUILT = (
@@ -25,7 +25,7 @@ view = page.view
 
 def candidates() -> pd.DataFrame | None:
     """The seven features of the paper, or None as long as they are being tested."""
-    return long_work("candidates", *results.named_work(view), label="Test the seven features")
+    return long_work("candidates", compute.candidates(view), label="Test the seven features")
 
 
 @fragment
@@ -35,24 +35,24 @@ def build() -> None:
         page.shown.pop(item, None)
     left, right = st.columns([1, 3])
     with left:
-        own = build_feature(results.layer_names(view))
+        own = parts.build_feature(compute.layer_names(view))
     if own is None:
         right.info("Choose at least one layer.")
-        list_candidates(page, candidates())
+        parts.list_candidates(page, candidates())
         return
     with right:
-        figure = tertile_curves(results.gap(view, own), page.theme)
+        figure = tertile_curves(compute.gap(view, own), page.theme)
         page.figure(figure, "own", alt="Accuracy against confidence by tertile of the scalar")
-    judged = long_work("own", *results.verdict_work(view, own), label="Test this scalar")
+    judged = long_work("own", compute.verdict(view, own), label="Test this scalar")
     if judged is not None:
         page.text(judged.sentence, "own")
-    fitted = long_work("fitted", *results.calibrated_work(view, own), label="Fit AR-CondCal with this scalar")
+    fitted = long_work("fitted", compute.calibrated(view, own), label="Fit AR-CondCal with this scalar")
     if fitted is not None and fitted.contrasts is None:
         page.text(f"AR-CondCal cannot be fitted here: {fitted.missing}.", "fitted")
     elif fitted is not None:
         figure = plots.kernel_contrasts(fitted.contrasts, page.theme)
         page.figure(figure, "contrasts", alt="AR-CondCal with the scalar minus its controls")
-    list_candidates(page, candidates(), results.own_row(own, judged, fitted))
+    parts.list_candidates(page, candidates(), compute.own_row(own, judged, fitted))
 
 
 def search() -> None:
@@ -61,13 +61,13 @@ def search() -> None:
     left, right = st.columns([2, 3])
     with left:
         test = st.radio(
-            "Test", ["audited", "paper"], format_func=TEST_LABELS.__getitem__, key="test", bind="query-params",
+            "Test", ["audited", "paper"], format_func=HEADLINES.__getitem__, key="test", bind="query-params",
             horizontal=True,
         )  # fmt: skip
         shuffles = st.select_slider(
             "Shuffled searches", [100, 200, 500, 1000], 200, key="shuffles", bind="query-params"
         )
-        found = long_work("search", *results.search_job(view, shuffles), label="Search again")
+        found = long_work("search", compute.search(view, shuffles), label="Search again")
     with head:
         waiting = (
             f"The search over {len(search_candidates(view.run.n_layers))} scalars has not finished: no verdict yet."
@@ -98,7 +98,7 @@ def search() -> None:
 if view.run.n_layers == 0:
     page.verdict("This run has no routing profile, so there is no routing scalar to build or to search for.")
     page.heading("What this run does hold")
-    list_candidates(page, candidates())
+    parts.list_candidates(page, candidates())
 elif view.run.n_samples < 2:
     page.verdict("One sample is too few to search for a routing scalar.")
 else:

@@ -3,15 +3,15 @@
 import pandas as pd
 import streamlit as st
 
-from app.components.page import open_page
-from app.loaders import results
+from app.compute import gap as compute
 from app.plots import gap as plots
+from app.shell.page import open_page
 
 page = open_page("gap")
 view = page.view
 page.require_feature()
 
-verdict = results.verdict(view)
+verdict = compute.verdict(view)
 page.verdict(verdict.sentence)
 test, bootstrap = verdict.paper, verdict.gap
 gap = test.gap
@@ -24,7 +24,7 @@ left, right = st.columns(2)
 with left:
     page.figure(plots.support_bars(gap, page.theme), "support", alt="Samples in each bin by tertile")
 with right:
-    counts, edges = results.feature_histogram(view)
+    counts, edges = compute.feature_histogram(view)
     histogram = plots.feature_histogram(counts, edges, gap.contingency.cuts, view.feature_label, page.theme)
     page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
 

@@ -2,19 +2,19 @@
 
 import streamlit as st
 
-from app.components import mechanism_parts as parts
-from app.components.page import open_page
-from app.loaders import results_browse as results
+from app.compute import mechanism as compute
+from app.parts import mechanism as parts
 from app.registry import page_for
-from app.selection import feature_label
-from engine.verdict_browse import mechanism_sentence
+from app.shell.page import open_page
+from app.state.selection import feature_label
+from engine.verdict.wording import mechanism_sentence
 
 page = open_page("mechanism")
 view = page.view
-name = results.stand_in(view)
-profile = results.depth(view) if view.run.n_layers else None
+name = compute.stand_in(view)
+profile = compute.depth(view) if view.run.n_layers else None
 sentence = mechanism_sentence(
-    profile, results.relation(view, name), feature_label(name),
+    profile, compute.relation(view, name), feature_label(name),
     lacking="" if view.rho is not None else view.feature_label,
 )  # fmt: skip
 page.verdict(sentence, controls=False)
@@ -22,7 +22,7 @@ st.page_link(page_for("gap").script, label="Does it add to confidence? See the g
 
 views = [(view, "depth")]
 if view.selection.compare_id is not None:
-    views.append((results.of_run(view, view.selection.compare_id), "depth-compare"))
+    views.append((view.of_run(view.selection.compare_id), "depth-compare"))
 parts.depth(page, views)
 parts.samples(page, name)
 parts.training(page)

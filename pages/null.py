@@ -2,13 +2,15 @@
 
 import streamlit as st
 
-from app.components.fragment import fragment
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.loaders import results
+from app.compute import null as compute
+from app.compute.gap import verdict as judged
 from app.plots import null as plots
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from engine.gaps import STATISTICS
 
-STATISTICS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
+LABELS = {name: statistic.label for name, statistic in STATISTICS.items()}
 METHODS = {"exact": "exact", "hypergeometric": "simulated counts", "shuffle": "shuffled samples (the paper's way)"}
 PERMUTATIONS = (100, 200, 500, 1000, 2000, 5000, 10_000)
 
@@ -16,7 +18,7 @@ page = open_page("null")
 view = page.view
 page.require_feature()
 
-verdict = results.verdict(view)
+verdict = judged(view)
 page.verdict(verdict.sentence)
 
 
@@ -25,15 +27,16 @@ def draw_null() -> None:
     """The choices redraw this part only."""
     controls, main = st.columns([1, 3])
     with controls:
-        statistic = st.radio("Statistic", STATISTICS, format_func=STATISTICS.get, key="statistic", bind="query-params")
-        method = st.radio("Null", METHODS, format_func=METHODS.get, key="method", bind="query-params")
+        statistic = st.radio("Statistic", LABELS, format_func=LABELS.get, key="statistic", bind="query-params")
+        methods = [method for method in METHODS if method in STATISTICS[statistic].methods]
+        method = st.radio("Null", methods, format_func=METHODS.get, key="method", bind="query-params")
         permutations = st.select_slider(
             "Permutations", PERMUTATIONS, 5000, key="permutations", bind="query-params", disabled=method == "exact",
             help="The exact method needs none.",
         )  # fmt: skip
     with main:
-        work = results.permutation_work(view, statistic, method, permutations)
-        test = long_work("permutation", *work, label="Permute again")
+        work = compute.permutation(view, statistic, method, permutations)
+        test = long_work("permutation", work, label="Permute again")
         if test is None:
             page.shown.pop("figure-null", None)  # that of the choice before
             return
@@ -51,10 +54,10 @@ with left:
         alt="Gap of each bin against its null range",
     )
 with right:
-    curve = long_work("p-bins", *results.p_by_bins_work(view), label="Match more and less finely")
+    curve = long_work("p-bins", compute.p_by_bins(view), label="Match more and less finely")
     if curve is not None:
         page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
-match = results.match_quality(view)
+match = compute.match_quality(view)
 page.text(
     "Within-bin rank correlation of the feature with confidence: "
     f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the audited test. "
@@ -62,7 +65,7 @@ page.text(
 )
 
 page.heading("Do the three nulls agree?")
-agreement = long_work("nulls", *results.nulls_work(view, STATISTICS, METHODS), label="Compare the three nulls")
+agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls")
 if agreement is not None:
     page.table(
         agreement,
@@ -74,6 +77,7 @@ page.how(r"""
 Inside each confidence bin the feature is permuted; the cuts stay. Group sizes and the number of correct samples $k$ of
 a bin are then fixed, and the correct counts of the groups are multivariate hypergeometric, independently over bins. So
 $p = 1 - \prod_b P(\text{gap}_b < \text{observed})$ can be summed instead of simulated, comparing gaps as whole numbers.
-The simulated nulls use $p = (1 + \text{hits}) / (1 + P)$. The weighted gap is convolved over bins.
+The simulated nulls use $p = (1 + \text{hits}) / (1 + P)$. The weighted gap and CMH are convolved over bins; the trend,
+which uses every sample and not only the outer thirds, is always shuffled.
 """)
 page.finish()

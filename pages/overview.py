@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, table_of_runs
-from app.components.page import open_page
-from app.components.send import offer_cache_report
-from app.loaders import results_sweep
+from app.compute import overview as compute
+from app.compute.sweep import summary as summarised
 from app.plots import overview as plots
-from app.plots.rows import TEST_LABELS
-from engine import wording
+from app.shell.page import open_page
+from app.shell.report_button import offer_cache_report
+from engine.core import labels as wording
+from engine.core.labels import HEADLINES
 from engine.sweep import chance_range
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
@@ -23,7 +23,7 @@ CAPTIONS = {
 
 page = open_page("overview", whole_cache=True)
 view = page.view
-summary = results_sweep.summary(view)
+summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
 page.verdict(verdict.sentence, controls=verdict.n_tested > 0)
 if counted.empty:
@@ -32,7 +32,7 @@ else:
     counts = verdict.counts
     numbers = [("Runs", len(counted), f"in {wording.counted(counted['cell'].nunique(), 'cell')}")]
     numbers.append(("Can be tested", verdict.n_tested, f"for {view.feature_label}"))
-    for test, name in TEST_LABELS.items():
+    for test, name in HEADLINES.items():
         expected = f"{counts.loc[test, 'expected_by_chance']:.1f} expected by chance"
         numbers.append((f"Rejected by {name}", counts.loc[test, "nominal"], expected))
     with st.container(horizontal=True, gap="medium"):
@@ -55,7 +55,7 @@ else:
 
     left, right = st.columns(2, gap="large")
     with left:
-        chance = {test: chance_range(int(counts.loc[test, "n_tested"]), verdict.alpha) for test in TEST_LABELS}
+        chance = {test: chance_range(int(counts.loc[test, "n_tested"]), verdict.alpha) for test in HEADLINES}
         page.figure(
             plots.rejections(verdict, chance, page.theme),
             "rejections",
@@ -70,7 +70,7 @@ else:
             page.caption(why)
 
     page.heading("All runs")
-    page.table(table_of_runs(summary), "runs", names=RUN_COLUMNS, formats=RUN_FORMATS)
+    page.table(compute.table_of_runs(summary), "runs", names=compute.RUN_COLUMNS, formats=compute.RUN_FORMATS)
 
 st.subheader("A report to send")
 offer_cache_report(view)

@@ -2,20 +2,18 @@
 
 import streamlit as st
 
-from app import paper_tables as tables
-from app.components.evidence import ask
-from app.components.page import open_page
-from app.components.paper_parts import show_conclusions, show_statements
-from app.loaders import results_paper
+from app.compute import paper as compute
+from app.parts import paper as parts
 from app.plots import paper as plots
-from engine import claims as audit
-from engine import evidence as paper
-from engine.published import TABLES, load
+from app.shell.page import open_page
+from engine import paper
+from engine.paper import claims as audit
+from engine.paper.published import TABLES, load
 
 page = open_page("paper", whole_cache=True)
-view = page.view = tables.PublishedView(page.view.cache, page.view.runs, page.view.selection)
-claims, known = results_paper.claims(), results_paper.evidence(view)
-answered = results_paper.conclusions(view, known)
+view = page.view = parts.PublishedView(page.view.cache, page.view.runs, page.view.selection)
+claims, known = compute.claims(), compute.evidence(view)
+answered = compute.conclusions(view, known)
 page.verdict(f"{audit.summarise(claims)} {paper.summarise(answered)}", controls=False)
 
 page.heading("A published table beside this cache")
@@ -24,44 +22,44 @@ titles = {f"{entry.title} ({entry.label})": name for name, entry in TABLES.items
 start = list(TABLES).index("ar_sweep")
 name = titles[first.selectbox("Published table", list(titles), start, key="table", bind="query-params")]
 published = load(name)
-quantity = second.selectbox("Quantity", tables.quantities(published), key="quantity", bind="query-params")
-style, counterpart = tables.styles(published), paper.COUNTERPARTS.get(name)
+quantity = second.selectbox("Quantity", parts.quantities(published), key="quantity", bind="query-params")
+style, counterpart = parts.styles(published), paper.COUNTERPARTS.get(name)
 cells, cell = paper.cells_with_logits(known), ""
 if counterpart is not None and counterpart.by_cell and len(cells):
-    options = [tables.NEAREST, *cells["cell"]]
+    options = [parts.NEAREST, *cells["cell"]]
     chosen = third.selectbox("Cell of this cache", options, key="cell", bind="query-params")
-    cell = counterpart.nearest(cells) if chosen == tables.NEAREST else chosen
+    cell = counterpart.nearest(cells) if chosen == parts.NEAREST else chosen
 
 with st.container():  # it grows, and a control below that moves would no longer be in the address
     own, reason = None, ""
     if counterpart is not None:
-        known = ask(view, known, counterpart.sources, "table", start="probes" not in counterpart.sources)
+        known = parts.ask(view, known, counterpart.sources, "table", start="probes" not in counterpart.sources)
     if counterpart is None or known.has(counterpart.sources):
         try:
-            own = results_paper.counterpart(view, known, name, cell)
+            own = compute.counterpart(view, known, name, cell)
         except paper.NoCounterpart as none:
             reason = f"This cache has no counterpart: {none}"
-    column = quantity if own is None else tables.own_column(own, quantity)
+    column = quantity if own is None else parts.own_column(own, quantity)
     if own is not None:
         page.text(f"{paper.compare(published, own, quantity, column)}.")
     left, right = st.columns(2, gap="large")
     with left:
-        drawn = plots.table_column(tables.printed(published, style), quantity, page.theme, whose="In the paper")
+        drawn = plots.table_column(parts.printed(published, style), quantity, page.theme, whose="In the paper")
         page.figure(drawn, "published", alt=f"{quantity} of every row of the published table")
     with right:
         if own is None:
             page.text(reason or "The same quantity of this cache appears here once it is computed.")
         else:
-            drawn = plots.table_column(tables.printed(own, style), column, page.theme, whose="In this cache")
+            drawn = plots.table_column(parts.printed(own, style), column, page.theme, whose="In this cache")
             page.figure(drawn, "own", alt=f"{column} of every row of the same table made of this cache")
-    page.caption(tables.differences(name, known))
+    page.caption(parts.differences(name, known))
     for key, frame, heading in (("published", published, "As published"), ("own", own, "From this cache")):
         if frame is not None:
             page.heading(f"{heading}: {cell}" if key == "own" and cell else heading)
-            wide = tables.wide(frame, style)
+            wide = parts.wide(frame, style)
             page.table(wide, key, names={column: column for column in wide} | {"row": "Row"})
 
-show_statements(page, claims)
+parts.show_statements(page, claims)
 
 page.heading("What does this cache say about the paper's conclusions?")
 every = st.toggle(
@@ -69,11 +67,11 @@ every = st.toggle(
     help="Fits all calibrators and trains the probes on every run, which takes minutes.",
 )  # fmt: skip
 if every:
-    known = ask(view, known, paper.CONCLUSION_SOURCES, "conclusions", start=True)
-readings = results_paper.conclusions(view, known)
+    known = parts.ask(view, known, paper.CONCLUSION_SOURCES, "conclusions", start=True)
+readings = compute.conclusions(view, known)
 if len(readings) > len(answered):
     st.rerun()  # the sentence at the top counts them too
-show_conclusions(page, readings)
+parts.show_conclusions(page, readings)
 page.how(r"""
 **Statements.** A printed number stands for the interval of all numbers that round to it, and a statement differs only
 if no choice inside the intervals makes it true; both conventions of the standard deviation are tried. That a statement

@@ -2,31 +2,26 @@
 
 import streamlit as st
 
-from app.components.long_work import long_work
-from app.components.page import open_page
-from app.components.presenter import presenting
-from app.components.probe_parts import numbers, predictions, sweep
-from app.components.probe_settings import choose_settings
-from app.components.trap import choose_step
-from app.loaders import results_probes as probes
+from app.compute import probes as compute
+from app.parts import probes as parts
 from app.plots import probes as plots
+from app.shell.long_work import long_work
+from app.shell.page import open_page
+from app.shell.presenter import presenting
 from engine.probes import MINIMUM_SAMPLES
-from engine.verdict_probes import STEPS, judge_probes
+from engine.verdict.probes import STEPS, judge_probes
 
 page = open_page("probes")
 view = page.view
 if view.run.n_samples < MINIMUM_SAMPLES:
     page.end(f"Too few samples to fit on half of them: {view.run.n_samples}.")
-everything = probes.inputs(view)
-step = choose_step(presenting=presenting())
+everything = compute.inputs(view)
+step = parts.choose_step(presenting=presenting())
 head, (left, right) = st.container(), st.columns([1, 3])
 with left:
-    settings, given = choose_settings(everything)
+    settings, given = parts.choose_settings(everything)
 with head:
-    result = long_work(
-        "audit", probes.audit_key(view, given, settings),
-        lambda progress: probes.audited(view, given, settings, progress), label="Train the probes",
-    )  # fmt: skip
+    result = long_work("audit", compute.audited(view, given, settings), label="Train the probes")
     if result is None:
         page.verdict("The probes of this run have not been trained yet.", controls=False)
     else:
@@ -51,11 +46,11 @@ if result.contrasts:
         with right:
             reference = plots.shuffle_reference(result.reference, given.kind, page.theme)
             page.figure(reference, "reference", alt="R² of networks on shuffled routing")
-numbers(page, result, shown, given)
+parts.numbers(page, result, shown, given)
 if step == "shuffle":
     page.heading("Does the predicted error come true?")
-    predictions(page, result, given)
-    sweep(page, settings)
+    parts.predictions(page, result, given)
+    parts.sweep(page, settings)
 page.how(r"""
 Each probe predicts a sample's calibration error $|c - t|$ from one half of the samples (split 50/50, seed 42) and is
 scored on the other by $R^2 = 1 - \sum (y - \hat y)^2 / \sum (y - \bar y)^2$. A line is least squares (with a ridge

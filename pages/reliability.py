@@ -2,32 +2,31 @@
 
 import streamlit as st
 
-from app import columns
-from app.components import reliability_parts as parts
-from app.components.page import open_page
-from app.loaders import results_browse as results
+from app.compute import reliability as compute
+from app.parts import reliability as parts
 from app.plots import reliability as plots
-from engine.verdict_browse import reliability_sentence
+from app.shell.page import open_page
+from engine.verdict.wording import reliability_sentence
 
 BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mass"}
 
 page = open_page("reliability")
 view = page.view
-page.verdict(reliability_sentence(results.diagram(view).summary), controls=False)
+page.verdict(reliability_sentence(compute.diagram(view).summary), controls=False)
 if view.selection.slice.outcome != "all":
     page.text("This slice was chosen by outcome, so its accuracy is fixed and its calibration errors mean nothing.")
 
 matching = st.radio(
     "Bins", list(BINNINGS), format_func=BINNINGS.get, horizontal=True, key="binning", bind="query-params"
 )
-main = results.diagram(view, matching)
-other = None if view.selection.compare_id is None else results.of_run(view, view.selection.compare_id)
+main = compute.diagram(view, matching)
+other = None if view.selection.compare_id is None else view.of_run(view.selection.compare_id)
 sides = [(view, "main")] if other is None else [(view, "main"), (other, "compare")]
 for column, (side, key) in zip(st.columns(len(sides)), sides, strict=True):
     with column:
         if len(sides) > 1:
             page.caption(side.label)
-        shown = results.diagram(side, matching)
+        shown = compute.diagram(side, matching)
         if shown is None:
             page.text("No sample of this run is in the slice.")
             continue
@@ -40,7 +39,7 @@ for part in (parts.calibrators, parts.tertiles, parts.run_grid, parts.classes):
     with st.container():  # a part that grows must not move the controls of the next out of the address
         part(page)
 page.heading("The bins")
-page.table(main.table, "bins", names=columns.BINS, formats=columns.decimals(columns.BINS))
+page.table(main.table, "bins", names=parts.BINS, formats=parts.decimals(parts.BINS))
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always

@@ -3,11 +3,11 @@
 import pandas as pd
 import streamlit as st
 
-from app import columns
-from app.components.page import open_page
-from app.loaders import results_sweep
+from app.compute import sweep as compute
+from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS
 from app.plots import sweep as plots
-from app.plots.rows import TEST_LABELS
+from app.shell.page import open_page
+from engine.core.labels import HEADLINES
 
 MOST_DRAWN = 80  # runs in a figure with a line for each
 
@@ -30,7 +30,7 @@ def part_to_draw(counted: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFra
 
 
 page = open_page("sweep", whole_cache=True)
-summary = results_sweep.summary(page.view)
+summary = compute.summary(page.view)
 counted, cells = summary.counted, summary.stable.cells
 page.verdict(summary.stable.sentence, controls=summary.verdict.n_tested > 0)
 
@@ -69,10 +69,10 @@ if summary.verdict.n_tested:
     page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against uniform")
     counts = summary.verdict.counts.reset_index()
     page.table(
-        counts.assign(name=counts["test"].map(TEST_LABELS)),
+        counts.assign(name=counts["test"].map(HEADLINES)),
         "multiplicity",
-        names=columns.MULTIPLICITY,
-        formats=columns.MULTIPLICITY_FORMATS,
+        names=MULTIPLICITY,
+        formats=MULTIPLICITY_FORMATS,
     )
 
     page.heading("Every tested run")

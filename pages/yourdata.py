@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from app.components.asking import show_sql
-from app.components.bringing import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
-from app.components.page import open_page
-from app.coverage import coverage
-from app.loaders import results
-from app.loaders.own import OWN, is_own, own
+from app.compute import yourdata as compute
+from app.compute.gap import verdict
+from app.compute.own_data import OWN, is_own, own
+from app.parts.sql import show_sql
+from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
+from app.parts.yourdata import coverage
+from app.shell.page import open_page
 
 page = open_page("yourdata")
 view = page.view
@@ -23,7 +24,7 @@ if not mine:
 elif view.rho is None:
     page.verdict(f"This cannot be asked of your data: {view.missing}.", controls=False)
 else:
-    page.verdict(results.verdict(view).sentence)
+    page.verdict(verdict(view).sentence)
 
 page.heading("Your file")
 page.caption(
@@ -41,7 +42,7 @@ offer_removal()
 if mine:
     page.heading("Every score by both tests")
     page.table(
-        results.scores(view),
+        compute.scores(view),
         "scores",
         names={
             "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",

@@ -17,6 +17,9 @@ N_LAYERS, N_CLASSES = 6, 5
 settings.register_profile("no clock", deadline=None)  # a busy machine is no failure
 settings.load_profile("no clock")
 
+FAULTS = ("tests/faults/", *(f"tests/fuzz/test_{name}_fuzz.py" for name in ("address", "engine", "import", "store")))
+"""What `make faults` runs and `make test` does not, besides single tests that are marked so: long, and far from what
+somebody who changes the sources is likely to break."""
 TOGETHER = ("tests/browser/", "tests/faults/")
 """Folders whose tests share servers that are slow to start: each goes to one worker."""
 BY_FILE = ("tests/app/", "tests/engine/")
@@ -43,7 +46,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SharedTog
     return SharedTogether(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses among them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(FAULTS):
+            item.add_marker("faults")
     items.sort(
         key=lambda item: next((place for place, path in enumerate(FIRST) if item.nodeid.startswith(path)), len(FIRST))
     )

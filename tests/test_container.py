@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 import pytest
 import yaml
 
-from app.loaders.jobs import PATIENCE
+from app.compute.jobs import PATIENCE
 from app.registry import PAGES
 from app.serving.gate import PASSWORD, USER_HEADER
 from tests.serving import ROOT, Served, free_port, running
@@ -186,6 +186,7 @@ def in_clean_place(command: list[str], port: int = 8501) -> list[str]:
     return [part.replace("8501", str(port)).replace("0.0.0.0", "127.0.0.1") for part in here]
 
 
+@pytest.mark.faults
 def test_the_builders_commands_work_in_a_clean_directory(tmp_path: Path):
     image = image_of("builder", tmp_path / "image")
     install = next(line for line in values("builder", "RUN") if "pip install" in line)
@@ -227,6 +228,7 @@ def test_the_builders_commands_work_in_a_clean_directory(tmp_path: Path):
     assert (image / "runs").is_dir()
 
 
+@pytest.mark.faults
 def test_the_dashboards_commands_work_in_a_clean_directory(tmp_path: Path):
     image, port = image_of("dashboard", tmp_path / "image"), free_port()
     environment = environment_with(pins("requirements-dashboard.txt"), tmp_path / "without")

@@ -61,7 +61,7 @@ def commands(text: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def parser_of(package: str, name: str) -> argparse.ArgumentParser:
-    """The parser of one command, as `engine.command_line` makes it, but without abbreviations."""
+    """The parser of one command, as `engine.commands.command_line` makes it, but without abbreviations."""
     known = importlib.import_module(f"{package}.__main__").COMMANDS
     assert name in known, f"python -m {package} knows {', '.join(known)}, not {name}"
     parser = argparse.ArgumentParser(prog=f"python -m {package} {name}", allow_abbrev=False)
@@ -104,11 +104,11 @@ WALKS = {
     ),
     "a feature": (
         "by_hand or first",
-        ["tests/engine/test_features.py", "tests/engine/store/test_store_contingency.py"],
+        ["tests/engine/features/test_features.py", "tests/engine/store/test_contingency.py"],
     ),
     "a page": (
         "mistakes-full or mistakes-imported or counts or explained",
-        ["tests/app/test_pages.py", "tests/app/test_mistakes_page.py", "tests/test_docs.py"],
+        ["tests/app/test_pages.py", "tests/app/test_mistakes.py", "tests/test_docs.py"],
     ),
 }
 """Of each walk of docs/extending.md: what `pytest -k` selects, and where."""

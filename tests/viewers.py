@@ -24,13 +24,13 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
 from engine.features import FEATURES
-from engine.mechanism import depth_profile, relate_to_error
-from engine.reliability import calibration_summary
+from engine.metrics.mechanism import depth_profile, relate_to_error
+from engine.metrics.reliability import calibration_summary
 from engine.store import RunRecord, open_cache, write_shard
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
-from engine.verdict_browse import mechanism_sentence, reliability_sentence
-from engine.verdict_sweep import judge_cache, judge_stability
+from engine.verdict.cache import judge_cache, judge_stability
+from engine.verdict.wording import mechanism_sentence, reliability_sentence
 from tests.serving import Served
 
 FEATURE = FEATURES["r_agg"].label

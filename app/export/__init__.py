@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Number
@@ -21,6 +22,8 @@ _HERE = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _TAGS = {"section": "h2", "heading": "h2", "subheading": "h3"}
 NOTHING = "–"
+_FORMULA = re.compile(r"[=+@\t\r\n]|-(?![\d.]+(e[+-]?\d+)?$)")
+"""How a cell starts that a spreadsheet would compute; a negative number is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,3 +168,13 @@ def _rows(frame: pd.DataFrame, formats: Mapping[str, str]) -> Iterator[str]:
         )
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody>"
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """The table as CSV. Text may come from files and queries, so none of it reaches a spreadsheet as a formula."""
+    safe = frame.map(_inert).rename(columns=_inert)
+    return str(safe.to_csv(index=False))
+
+
+def _inert(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

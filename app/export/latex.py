@@ -8,8 +8,8 @@ from numbers import Number
 import pandas as pd
 
 from app.export import NOTHING, print_value
-from engine.latex import MISSING, Block, bold, escape, render, underline
-from engine.placing import FIRST, SECOND
+from engine.core.latex import MISSING, Block, bold, escape, render, underline
+from engine.core.ranking import FIRST, SECOND
 
 _MARKS = {FIRST: bold, SECOND: underline}
 

@@ -1,5 +1,5 @@
 """Figures: a result in, a Plotly figure out. No Streamlit, no statistics."""
 
-from app.plots.validators import guard_validators
+from app.workarounds.validators import guard_validators
 
 guard_validators()

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.panels import list_axis
 from app.plots.theme import (
     METHOD_COLOURS,
     METHOD_SYMBOLS,
@@ -16,26 +15,22 @@ from app.plots.theme import (
     Theme,
     empty_figure,
     figure,
+    list_axis,
     reference,
     translucent,
 )
 from engine.benchmark import METRICS, Scoreboard
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
-from engine.placing import FIRST
+from engine.core.labels import METHODS
+from engine.core.ranking import FIRST
 
-SHORT = {
-    "none": "none", "ts": "TS", "ets": "ETS", "vs": "VS", "cts": "CTS", "pts": "PTS", "hb": "HB", "bbq": "BBQ",
-    "isotonic": "Isotonic", "sbece": "SB-TS", "lc": "LC", "rcmmc": "RCMMC", "nw_conf": "Conf. only",
-    "nw_conf_entropy": "Conf. + entropy", "nw_conf_routing": "AR-CondCal",
-}  # fmt: skip
-"""The paper's short names."""
 _ROW, _ROUND = 25, 92
 
 
 def short_name(method: str) -> str:
     """The paper's, or the full name of a method that it does not have."""
-    return SHORT.get(method, CALIBRATORS[method].label)
+    return METHODS.get(method, CALIBRATORS[method].label)
 
 
 def method_colour(method: str, theme: Theme) -> str:

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from app.plots.theme import MATCHING_COLOURS, Theme, figure, reference, translucent
 from engine.controls import POWER_TARGET, FalseAlarms, PowerCurve
-from engine.gaps.presets import TESTS
+from engine.gaps import TESTS
 
 _LINES = {"paper": ("dash", "circle-open"), "audited": ("solid", "circle")}
 

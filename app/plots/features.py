@@ -8,14 +8,22 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.panels import list_axis
 from app.plots.rows import row_figure
-from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, TEST_SYMBOLS, Theme, empty_figure, figure, observed
+from app.plots.theme import (
+    METHOD_COLOURS,
+    METHOD_SYMBOLS,
+    TEST_SYMBOLS,
+    Theme,
+    empty_figure,
+    figure,
+    list_axis,
+    observed,
+)
 from engine.benchmark import METRICS
 from engine.calibrators import CALIBRATORS
-from engine.feature_search import FeatureSearch, SearchedTest
+from engine.core.labels import format_p
 from engine.features import CustomFeature
-from engine.verdict import format_p
+from engine.features.search import FeatureSearch, SearchedTest
 
 _WORDS = {"mean": "mean", "std": "spread", "max": "largest", "min": "smallest", "range": "range", "slope": "slope"}
 _ROW = 24

@@ -15,8 +15,8 @@ from app.plots.theme import (
     reference,
     translucent,
 )
+from engine.core.types import FloatArray, IntArray
 from engine.gaps import GapResult, PermutationResult
-from engine.types import FloatArray, IntArray
 
 
 def _centres(n_bins: int) -> FloatArray:

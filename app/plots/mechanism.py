@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.panels import list_axis
-from app.plots.theme import Theme, figure
-from engine.mechanism import DepthProfile, OutcomeComparison, RankCorrelation, TrainingEntropy
-from engine.types import FloatArray
-from engine.verdict import format_p
+from app.plots.theme import Theme, figure, list_axis
+from engine.core.labels import format_p
+from engine.core.types import FloatArray
+from engine.metrics.mechanism import DepthProfile, OutcomeComparison, RankCorrelation, TrainingEntropy
 
 ENTROPY = "routing entropy (0 to 1)"
 

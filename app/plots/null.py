@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.theme import MATCHING_COLOURS, TEST_SYMBOLS, Theme, empty_figure, figure, observed, reference
-from engine.gaps import PermutationResult
-from engine.verdict import format_p
+from engine.core.labels import format_p
+from engine.gaps import STATISTICS, PermutationResult
 
 _BARS = 60
 
@@ -16,8 +16,8 @@ _BARS = 60
 def null_distribution(test: PermutationResult, theme: Theme) -> go.Figure:
     """The null of the statistic with the observed value on it."""
     if test.null is None or test.observed is None or test.p_value is None:
-        return empty_figure(theme, test.gap.notes[-1])
-    name = "largest gap" if test.statistic == "max_gap" else "weighted gap"
+        return empty_figure(theme, test.reason)
+    name = STATISTICS[test.statistic].quantity
     inside = "well inside" if test.p_value > 0.1 else "at the edge of" if test.p_value > 0.05 else "beyond most of"
     fig = figure(
         theme,

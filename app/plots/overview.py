@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import TEST_LABELS, lines_of, mark_of, name_at_left, row_figure
+from app.plots.rows import lines_of, mark_of, name_at_left, row_figure
 from app.plots.theme import Theme, empty_figure, reference, translucent
-from engine.verdict_sweep import CacheVerdict
+from engine.core.labels import HEADLINES
+from engine.verdict.cache import CacheVerdict
 
 MEASURES = {"p": "p-values of both tests", "accuracy": "accuracy", "raw_ece": "raw ECE"}
 _FAINTEST, _STRONGEST = 0.06, 0.38
@@ -98,7 +99,7 @@ def _hover(row: Row) -> str:
 def _p_hover(row: Row) -> str:
     return "<br>".join(
         f"{name}: p = {row[f'{test}_p']:.3g} (Holm {row[f'{test}_p_holm']:.3g})"
-        for test, name in TEST_LABELS.items()
+        for test, name in HEADLINES.items()
         if pd.notna(row[f"{test}_p"])
     )
 
@@ -174,7 +175,7 @@ def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], the
     lead = counts.loc[tests[0]]
     drawn = row_figure(
         theme,
-        title=f"{TEST_LABELS[tests[0]].capitalize()} rejects {int(lead['nominal'])} of {int(lead['n_tested'])}; "
+        title=f"{HEADLINES[tests[0]].capitalize()} rejects {int(lead['nominal'])} of {int(lead['n_tested'])}; "
         f"chance gives {lead['expected_by_chance']:.1f}",
         x="runs rejected",
         cells=[label.format(alpha=verdict.alpha) for label in _CORRECTIONS.values()],
@@ -198,10 +199,10 @@ def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], the
         values = [int(counts.loc[test, name]) for name in _CORRECTIONS]
         fig.add_trace(
             go.Scatter(
-                x=values, y=[lanes[lane] for lanes in drawn.lanes], mode="markers+text", name=TEST_LABELS[test],
+                x=values, y=[lanes[lane] for lanes in drawn.lanes], mode="markers+text", name=HEADLINES[test],
                 text=[f" {value}" for value in values], textposition="middle right", cliponaxis=False,
                 marker=mark_of(test, theme),
-                hovertemplate=f"{TEST_LABELS[test]}: %{{x}} runs<extra></extra>",
+                hovertemplate=f"{HEADLINES[test]}: %{{x}} runs<extra></extra>",
             )
         )  # fmt: skip
     top = max(int(counts[list(_CORRECTIONS)].to_numpy().max()), *(high for _, high in chance.values()), 1)

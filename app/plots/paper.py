@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.plots.rows import row_figure
 from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, OTHER_METHOD, Theme, reference, translucent
-from engine.claims import OUTCOMES, ClaimResult
+from engine.paper.claims import OUTCOMES, ClaimResult
 
 _FAMILY = {
     "AR-CondCal": "nw_conf_routing", "NW (Conf + Routing): AR-CondCal": "nw_conf_routing", "Conf-only": "nw_conf",

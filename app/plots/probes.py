@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 
 from app.plots.rows import row_figure
 from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme, empty_figure, figure, observed, reference, translucent
+from engine.core.labels import format_p
+from engine.core.types import FloatArray
 from engine.probes import CONTRASTS, Contrast, ProbeResult, Reference
 from engine.probes.descriptor import Kind
-from engine.types import FloatArray
-from engine.verdict import format_p
 
 UNDEFINED = "The error does not vary on the held-out half: R² is undefined."
 _CONFIDENCE, _ROUTING = METHOD_COLOURS["nw_conf"], METHOD_COLOURS["nw_conf_routing"]

@@ -6,10 +6,18 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.panels import list_axis
-from app.plots.theme import OVER_CONFIDENT, UNDER_CONFIDENT, Theme, empty_figure, figure, reference, translucent
-from engine.binning import TERTILES
-from engine.mechanism import ReliabilityMap
+from app.plots.theme import (
+    OVER_CONFIDENT,
+    UNDER_CONFIDENT,
+    Theme,
+    empty_figure,
+    figure,
+    list_axis,
+    reference,
+    translucent,
+)
+from engine.core.binning import TERTILES
+from engine.metrics.mechanism import ReliabilityMap
 
 _STRIP = 0.2
 _CLASSES_SHOWN = 24

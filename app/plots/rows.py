@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from app.plots.theme import TEST_SYMBOLS, Theme, figure
-from engine.gaps.presets import AUDITED, PAPER
 
-TEST_LABELS = {preset.name: preset.label for preset in (PAPER, AUDITED)}
 _LINE, _GAP, _TOP = 19, 10, 16
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import TEST_LABELS, RowFigure, mark_of, row_figure
+from app.plots.rows import RowFigure, mark_of, row_figure
 from app.plots.theme import Theme, empty_figure, figure, reference
+from engine.core.labels import HEADLINES
 
 GAPS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
 _LANE, _BELOW = 20, 118
@@ -84,7 +85,7 @@ def p_value_plot(p_values: pd.DataFrame, theme: Theme) -> go.Figure:
     below = (p_values["p"] < p_values["low"]).groupby(p_values["test"]).agg(["sum", "size"])
     listed = [
         f"{below.loc[test, 'sum']} of {below.loc[test, 'size']} of {name}"
-        for test, name in TEST_LABELS.items()
+        for test, name in HEADLINES.items()
         if test in below.index
     ]
     fig = figure(
@@ -95,7 +96,7 @@ def p_value_plot(p_values: pd.DataFrame, theme: Theme) -> go.Figure:
         height=440,
     )
     sizes_drawn: set[int] = set()
-    for test in TEST_LABELS:
+    for test in HEADLINES:
         part = p_values[p_values["test"] == test]
         if part.empty or len(part) in sizes_drawn:
             continue  # tests over the same number of runs share one band
@@ -108,7 +109,7 @@ def p_value_plot(p_values: pd.DataFrame, theme: Theme) -> go.Figure:
             )
         )  # fmt: skip
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
-    for test, name in TEST_LABELS.items():
+    for test, name in HEADLINES.items():
         part = p_values[p_values["test"] == test]
         if part.empty:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,3 +139,11 @@ def empty_figure(theme: Theme, reason: str) -> go.Figure:
         text=reason, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font={"color": theme.muted}
     )
     return fig
+
+
+def list_axis(fig: go.Figure, names: Sequence[str], title: str) -> None:
+    """A vertical axis at 0, 1, 2, ... with a name for each, the first at the top. Names need not be distinct."""
+    fig.update_yaxes(
+        range=[len(names) - 0.5, -0.5], tickmode="array", tickvals=list(range(len(names))), ticktext=list(names),
+        title=title, title_standoff=16,
+    )  # fmt: skip

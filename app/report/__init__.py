@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from app.cache_summary import CacheSummary, summarise
+from app.compute.overview import CacheSummary, summarise
 from app.export import Item, page_html
 from app.report.blind import BlindCache
 from app.report.provenance import builders, configurations, origins, versions
 from app.report.sections import one_run, whole_cache
 from app.report.study import Settings, study_run
-from engine import wording
-from engine.errors import CacheError
+from engine.core import labels as wording
+from engine.core.errors import CacheError
+from engine.core.types import CELL, Progress
 from engine.store import Cache
 from engine.sweep import diagnose
-from engine.types import CELL, Progress
-from engine.verdict_sweep import could_have_seen
+from engine.verdict.cache import could_have_seen
 
 __all__ = ["Report", "Settings", "build_report"]
 
@@ -91,7 +91,7 @@ def build_report(
 
 
 def _diagnose(cache: Cache, settings: Settings, progress: Progress) -> pd.DataFrame:
-    return diagnose(cache, feature_name=settings.feature, min_support=settings.min_support, progress=progress)
+    return diagnose(cache, feature_name=settings.feature, settings=settings.test, progress=progress)
 
 
 def _one_of_each_cell(summary: CacheSummary) -> tuple[list[str], str]:

@@ -11,18 +11,17 @@ import getpass
 import json
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from engine.errors import UnknownName
+from engine.core.errors import UnknownName
+from engine.core.types import COLUMNS, RunData
 from engine.features import FEATURES
 from engine.store import Cache
-from engine.types import RunData
 
 _NAMES = ("suite", "backbone", "dataset", "variant")
 _PERSONAL = frozenset({
@@ -172,10 +171,10 @@ class BlindCache:
         notes = [note if pd.isna(note) else self.scrub(note) for note in rows["note"]]
         return rows.assign(**{name: cleaned[name].to_numpy() for name in words}, note=notes)
 
-    def load(self, run_id: str, *, with_logits: bool = True) -> RunData:
-        """As `Cache.load`."""
-        run = self._cache.load(self._ids[run_id], with_logits=with_logits)
-        return replace(run, run_id=run_id, extra={self.scrub(name): column for name, column in run.extra.items()})
+    def load(self, run_id: str, columns: Collection[str] = COLUMNS) -> RunData:
+        """As `Cache.load`; the extra columns, whose names are cleaned, are always among those read."""
+        run = self._cache.load(self._ids[run_id], {"extra", *columns})
+        return run.replace(run_id=run_id, extra={self.scrub(name): column for name, column in run.extra.items()})
 
     def layers(self, run_id: str) -> pd.DataFrame:
         """As `Cache.layers`."""

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from engine.errors import RouteCalError
+from engine.core.errors import RouteCalError
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 BROWSER_VARIABLE = "BROWSER_PATH"

@@ -7,18 +7,22 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import columns
-from app.cache_summary import RUN_COLUMNS, RUN_FORMATS, CacheSummary, table_of_runs
+from app.compute.overview import (
+    MULTIPLICITY,
+    MULTIPLICITY_FORMATS,
+    RUN_COLUMNS,
+    RUN_FORMATS,
+    CacheSummary,
+    table_of_runs,
+)
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
-from app.plots.rows import TEST_LABELS
 from app.plots.theme import Theme
 from app.report.provenance import notes
-from app.report.study import Settings, Study, Tested
+from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
+from engine.core.labels import HEADLINES, format_p
 from engine.sweep import chance_range
-from engine.verdict import format_p
-from engine.verdict_browse import reliability_sentence
-from engine.wording import LOW_TO_HIGH
+from engine.verdict.wording import LOW_TO_HIGH, reliability_sentence
 
 _THEME = Theme()
 _SIDE = 370
@@ -48,14 +52,14 @@ def whole_cache(summary: CacheSummary) -> Iterator[Item]:
     yield Item("section", "All runs together")
     yield Item("verdict", summary.stable.sentence)
     if verdict.n_tested:
-        chance = {test: chance_range(int(verdict.counts.loc[test, "n_tested"]), verdict.alpha) for test in TEST_LABELS}
+        chance = {test: chance_range(int(verdict.counts.loc[test, "n_tested"]), verdict.alpha) for test in HEADLINES}
         rejected = figure(overview.rejections(verdict, chance, _THEME), "Rejections beside those expected by chance")
         sorted_ps = figure(sweep.p_value_plot(summary.p_values, _THEME), "Sorted p-values against uniform ones", _SIDE)
         yield Item("pair", [rejected, sorted_ps])
         yield table(
-            verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(TEST_LABELS)),
-            columns.MULTIPLICITY,
-            columns.MULTIPLICITY_FORMATS,
+            verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(HEADLINES)),
+            MULTIPLICITY,
+            MULTIPLICITY_FORMATS,
         )
         yield Item("heading", "The gaps, cell by cell")
         yield from _forests(counted)
@@ -116,7 +120,7 @@ def one_run(row: pd.Series, found: Study, settings: Settings) -> Iterator[Item]:
 
 def _trust(tested: Tested) -> Iterator[Item]:
     yield Item("subheading", "Which verdicts on this run can be trusted")
-    yield table(tested.trust, columns.TRUST, columns.TRUST_FORMATS)
+    yield table(tested.trust, TRUST, TRUST_FORMATS)
     yield Item(
         "caption",
         f"False alarms: share of {tested.alarms.n_replicates} made-up worlds with this run's confidence and feature, "

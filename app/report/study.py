@@ -1,25 +1,56 @@
-"""All that the report says about one run, computed by the engine."""
+"""What the report and the pages draw of one run, put together from the engine's parts. No Streamlit in here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from app.findings import Diagram, depth_of, diagram_of
 from app.report.blind import BlindCache
-from app.selection import feature_label
-from app.worlds import N_WORLDS
-from engine.binning import N_BINS
+from app.state.selection import N_SIMULATIONS, feature_label
 from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
-from engine.errors import InvalidInput, MissingData
-from engine.features import feature
+from engine.controls.table import controls_table
+from engine.core.binning import N_BINS, Matching
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData
+from engine.features import columns_of, feature
 from engine.gaps import TESTS
-from engine.gaps.gap import MIN_SUPPORT
-from engine.mechanism import DepthProfile
-from engine.trust import trust_table
-from engine.types import Progress
+from engine.gaps.settings import MIN_SUPPORT, TestSettings
+from engine.metrics import reliability_table
+from engine.metrics.mechanism import DepthProfile, depth_profile
+from engine.metrics.reliability import CalibrationSummary, calibration_summary
 from engine.verdict import Verdict, judge
+
+TRUST = {
+    "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap found 4 times in 5",
+    "reading": "Reading",
+}  # fmt: skip
+TRUST_FORMATS = {"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"}
+
+
+@dataclass(frozen=True, eq=False)
+class Diagram:
+    """A reliability diagram before it is drawn: one row per bin, and the summary."""
+
+    table: pd.DataFrame
+    summary: CalibrationSummary
+
+
+def diagram_of(confidence: FloatArray, correct: BoolArray, n_bins: int, matching: Matching) -> Diagram:
+    """Equal-width or equal-mass bins of these samples."""
+    # Equal-mass bins need a sample each; a thin slice may hold fewer than the bins asked for.
+    kept = n_bins if matching == "equal_width" else min(n_bins, confidence.size)
+    table = reliability_table(confidence, correct, n_bins=kept, matching=matching)
+    return Diagram(table, calibration_summary(confidence, correct, n_bins=n_bins))
+
+
+def depth_of(run: RunData, layers: pd.DataFrame) -> DepthProfile:
+    """The routing profile by layer; of a run without one, its extra columns, of which there must be one."""
+    if run.n_layers == 0:
+        return depth_profile(np.column_stack(list(run.extra.values())), run.correct, names=list(run.extra))
+    sources = [None if pd.isna(number) else int(number) for number in layers["n_sources"]]
+    return depth_profile(run.entropies, run.correct, names=layers["name"].tolist(), n_sources=sources)
 
 
 @dataclass(frozen=True)
@@ -33,6 +64,11 @@ class Settings:
     def label(self) -> str:
         """How the feature is called."""
         return feature_label(self.feature)
+
+    @property
+    def test(self) -> TestSettings:
+        """The settings of the paper's test."""
+        return TestSettings(min_support=self.min_support)
 
     def describe(self) -> str:
         """The settings of the paper's test in words."""
@@ -65,7 +101,7 @@ class Study:
 
 def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Progress) -> Study:
     """Load a run and ask the engine everything that its section shows; all samples, nothing fitted."""
-    run = cache.load(run_id, with_logits=settings.feature == "pred_entropy")
+    run = cache.load(run_id, WITHOUT_LOGITS | columns_of(settings.feature))
     tested, missing = None, ""
     try:
         rho = feature(run, settings.feature)
@@ -73,20 +109,19 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
         missing = str(error)
     else:
         samples = run.confidence, run.correct, rho
-        support = settings.min_support
         verdict = judge(
-            *samples, feature=settings.label, min_support=support, n_replicates=N_WORLDS,
+            *samples, feature=settings.label, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.4 * share, text),
         )  # fmt: skip
         alarms = false_alarm_rate(
-            *samples, min_support=support, n_replicates=N_WORLDS,
+            *samples, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.4 + 0.2 * share, text),
         )  # fmt: skip
         power = power_curve(
-            *samples, tests=tuple(TESTS), min_support=support, n_replicates=N_WORLDS,
+            *samples, tests=tuple(TESTS), settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.6 + 0.4 * share, text),
         )  # fmt: skip
-        trust = trust_table(*samples, alarms, power, min_support=support)
+        trust = controls_table(*samples, alarms, power, settings=settings.test)
         tested = Tested(verdict, alarms, power, trust)
     depth = depth_of(run, cache.layers(run_id)) if run.n_layers or run.extra else None
     return Study(

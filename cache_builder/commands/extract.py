@@ -15,8 +15,8 @@ from cache_builder.extract import Subset, extract_checkpoint, extract_timm
 from cache_builder.models.registry import backbone
 from cache_builder.progress import console
 from cache_builder.train import input_size
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
 from engine.store import RunRecord, default_shards_directory, write_shard
 
 

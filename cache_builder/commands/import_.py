@@ -15,7 +15,7 @@ import pandas as pd
 
 from cache_builder.commands.taken import refuse_taken
 from cache_builder.provenance import code_version
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 from engine.importing import (
     ColumnMapping,
     RunIdentity,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cache_builder.one_run import Places
 from cache_builder.precision import MODES
-from engine import validation
+from engine.core import validation
 from engine.store import default_shards_directory
 
 

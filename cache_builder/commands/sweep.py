@@ -15,8 +15,8 @@ from cache_builder.plan import plan, plan_table
 from cache_builder.progress import console
 from cache_builder.ray_sweep import sweep_on_ray
 from cache_builder.sweep import pending, sweep
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
 from engine.store import publish, shard_paths
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 from engine.store.shard import shard_path
 
 

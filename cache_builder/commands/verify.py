@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from engine.errors import CacheError
+from engine.core.errors import CacheError
 from engine.store import RunRecord, default_shards_directory, shard_paths, verify_shard
 
 PROVENANCE = ("commit", "versions", "device", "seconds", "source", "data_fingerprint")

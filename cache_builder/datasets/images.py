@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 LARGEST_PADDING = 4  # images this much smaller than the model's input are padded, others are resized
 HELD_OUT_SEED = 42

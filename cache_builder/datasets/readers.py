@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cache_builder.datasets.images import Split
-from engine.errors import CacheError, RouteCalError, first_line
+from engine.core.errors import CacheError, RouteCalError, first_line
 
 LARGEST_IN_MEMORY = 2**30  # bytes
 IMAGE_SUFFIXES = {".jpeg", ".jpg", ".png", ".bmp", ".webp"}

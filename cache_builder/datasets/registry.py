@@ -11,7 +11,7 @@ import numpy as np
 
 from cache_builder.datasets import readers
 from cache_builder.datasets.images import ImageData, Split
-from engine.errors import CacheError, first_line
+from engine.core.errors import CacheError, first_line
 
 TINY_IMAGENET_SIDE, TINY_IMAGENET_CLASSES = 64, 200
 

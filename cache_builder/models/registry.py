@@ -14,8 +14,8 @@ from cache_builder.models.drloc import RelativeLocalisation
 from cache_builder.models.seams import insert_routing, stages
 from cache_builder.models.stem import ConvStem
 from cache_builder.models.timm_import import load_timm
-from engine import validation
-from engine.errors import InvalidInput, UnknownName
+from engine.core import validation
+from engine.core.errors import InvalidInput, UnknownName
 
 VARIANTS = ("baseline", "full_ar", "block_ar", "drloc")
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 SMALLEST_NORM = 1e-12  # keeps the score of an all-zero state finite
 

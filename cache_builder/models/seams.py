@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cache_builder.models.routed import RoutedBlocks, SubLayer
 from cache_builder.models.timm_import import load_timm
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 load_timm()
 

@@ -14,9 +14,9 @@ from scipy.fft import dct, idct
 from scipy.sparse import csr_array
 
 from engine.benchmark.scores import MIN_BIN_COUNT, Prediction
-from engine.binning import N_BINS, equal_mass_sizes, equal_width_bins, tertiles
+from engine.core.binning import N_BINS, equal_mass_sizes, equal_width_bins, tertiles
+from engine.core.types import FloatArray, IntArray
 from engine.metrics import PROBABILITY_FLOOR
-from engine.types import FloatArray, IntArray
 
 COUNTS_PER_BLOCK = 1 << 21
 """Resampling counts held at once (16 MB)."""

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm, t
 
-from engine import validation
-from engine.benchmark.methods import ROUTING
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
-from engine.errors import InvalidInput
+from engine.benchmark.setup import ROUTING
+from engine.core import validation
+from engine.core.errors import InvalidInput
 
 CONTROLS = ("nw_conf", "nw_conf_entropy")
 CONTRASTED = ("ece", "worst_tertile_ece", "nll")

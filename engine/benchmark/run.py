@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from engine import validation
 from engine.benchmark.bootstrap import BOOTSTRAPPED, COUNTS_PER_BLOCK, Sums, resample_counts
-from engine.benchmark.halves import TERTILE_FEATURE, halve
-from engine.benchmark.methods import REFERENCE, ROUTING, check_methods, make_calibrator, silent
 from engine.benchmark.scores import METRICS, all_scores, paired_changes, predict
+from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE, check_methods, halve, make_calibrator
 from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
+from engine.core import validation
+from engine.core.labels import counted
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
-from engine.splitting import SPLIT_SEED
-from engine.types import BoolArray, FloatArray, Progress, RunData
 
 N_BOOTSTRAP = 500
 
@@ -163,3 +163,21 @@ def _tidy(
                 low, high = np.nanquantile(draws, [0.025, 0.975])
             rows.append((run_id, method, metric, by_metric[metric], float(low), float(high)))
     return pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "ci_low", "ci_high"])
+
+
+def learnt_table(result: BenchmarkResult) -> pd.DataFrame:
+    """One row per method: method, label, learnt (a phrase), keeps_prediction, converged, note (or empty).
+
+    A kernel method's phrase also tells how many of its targets on the evaluated half no temperature could reach.
+    """
+    clipping = {row["method"]: row for row in result.clipping.to_dict("records")}
+    rows = []
+    for method, fitted in result.fitted.items():
+        learnt = fitted.summary
+        if method in clipping:
+            low, high, tied = (float(clipping[method][name]) for name in ("clipped_low", "clipped_high", "n_tied"))
+            learnt += f"; targets clipped: {100 * low:.1f} % at the low end, {100 * high:.1f} % at the high end"
+            learnt += f"; {counted(round(tied), 'sample')} with tied top logits left alone" if tied else ""
+        kind = CALIBRATORS[method]
+        rows.append((method, kind.label, learnt, kind.keeps_argmax, fitted.converged, fitted.note))
+    return pd.DataFrame(rows, columns=["method", "label", "learnt", "keeps_prediction", "converged", "note"])

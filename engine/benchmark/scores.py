@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine import metrics
-from engine.binning import N_BINS, equal_width_bins
 from engine.calibrators import CALIBRATORS, Fitted, FittedKernel, Samples
+from engine.core.binning import N_BINS, equal_width_bins
+from engine.core.types import BoolArray, FloatArray
 from engine.kernel import TemperatureSolution
-from engine.types import BoolArray, FloatArray
 
 MIN_BIN_COUNT = 5
 

@@ -1,4 +1,4 @@
-"""How much of the benchmark is the size of the calibration set, and how much the luck of the split."""
+"""How far the answer depends on choices: size of the calibration half, the split, and the feature."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from engine import validation
-from engine.benchmark.halves import TERTILE_FEATURE, Halves, halve, pick
-from engine.benchmark.methods import ROUTING, check_methods, make_calibrator, silent
-from engine.benchmark.scores import HEADLINE, headline_scores, predict
+from engine.benchmark.scores import HEADLINE, headline_scores, predict, predict_kernel
+from engine.benchmark.setup import (
+    ROUTING,
+    TERTILE_FEATURE,
+    Halves,
+    check_methods,
+    feature_name,
+    halve,
+    make_calibrator,
+    make_kernel,
+    pick,
+)
 from engine.calibrators import CALIBRATORS, Bandwidth, Samples
-from engine.errors import InvalidInput
-from engine.features import CustomFeature
-from engine.splitting import SPLIT_SEED
-from engine.types import Progress, RunData
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.splitting import SPLIT_SEED
+from engine.core.types import Progress, RunData, silent
+from engine.features import FEATURES, CustomFeature
 
 SIZES = (250, 500, 1000, 2500, 5000)
 N_DRAWS, N_SPLITS = 5, 10
@@ -110,3 +119,48 @@ def size_curves(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
     kept = frame[frame["metric"] == validation.choice("metric", metric, HEADLINE)].dropna(subset=["value"])
     grouped = kept.groupby(["method", "size"], sort=False)["value"]
     return grouped.agg(mean="mean", std=lambda values: values.std(ddof=0), n="count").reset_index()
+
+
+GAINS_OVER = {"delta_vs_confidence": "confidence", "delta_vs_pred_entropy": "pred_entropy"}
+"""Columns of gains, and the feature that each is a gain over."""
+
+
+def feature_ablation(
+    run: RunData,
+    features: Sequence[str | CustomFeature] = tuple(FEATURES),
+    *,
+    bandwidth: Bandwidth = 1.0,
+    seed: int = SPLIT_SEED,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """The kernel on (c, rho) for each candidate rho; confidence itself is the kernel on c alone.
+
+    Tidy frame: run_id, feature, metric, value, and the gain over the two controls (control minus this feature, so
+    positive where the feature is better): delta_vs_confidence, delta_vs_pred_entropy. Features that the run lacks are
+    left out.
+    """
+    report = progress or silent
+    wanted = [*GAINS_OVER.values(), *(name for name in features if name not in GAINS_OVER.values())]
+    scores = {}
+    for position, name in enumerate(wanted):
+        report(position / len(wanted), f"feature {feature_name(name)}")
+        halves = halve(run, name, seed)
+        if halves.feature_note:
+            continue
+        fitted = make_kernel(halves.feature_name, bandwidth).fit_samples(halves.calibration)
+        prediction, _ = predict_kernel(fitted, halves.evaluation)
+        scores[halves.feature_name] = headline_scores(prediction, halves.evaluation, halves.tertile_rho)
+    report(1.0, "done")
+    asked = [feature_name(name) for name in features if feature_name(name) in scores]
+    rows = [
+        (
+            run.run_id,
+            name,
+            metric,
+            scores[name][metric],
+            *(scores[control][metric] - scores[name][metric] for control in GAINS_OVER.values()),
+        )
+        for name in asked
+        for metric in HEADLINE
+    ]
+    return pd.DataFrame(rows, columns=["run_id", "feature", "metric", "value", *GAINS_OVER])

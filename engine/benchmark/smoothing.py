@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from engine import validation
-from engine.benchmark.halves import TERTILE_FEATURE
-from engine.binning import TERTILES, tertiles
+from engine.benchmark.setup import TERTILE_FEATURE
 from engine.calibrators import Samples
-from engine.errors import InvalidInput, MissingData
+from engine.core import validation
+from engine.core.binning import TERTILES, tertiles
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.splitting import SPLIT_SEED, split
+from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import CustomFeature, feature
 from engine.kernel import Surface, nw_regress, nw_surface, scott_bandwidth, shrinkage, tertile_distance
 from engine.kernel.selection import KERNEL_DIMENSION
-from engine.splitting import SPLIT_SEED, split
-from engine.types import BoolArray, FloatArray, RunData
 
 Pair = tuple[float, float]
 """Multiples of Scott's bandwidth on the confidence axis and on the second axis."""

@@ -1,52 +1,31 @@
 """Post-hoc calibrators behind one interface.
 
 `CALIBRATORS[name]().fit(logits, labels, feature=None)` returns a fitted object that predicts, by
-`predict_proba(logits, feature=None)`, and carries what it learnt. The order is that of the paper's tables.
+`predict_proba(logits, feature=None)`, and carries what it learnt. Every module of this folder is imported, and every
+class in it that has a `name` is registered: a new calibrator is one file.
 """
 
-from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.bayesian_binning import BayesianBinning
-from engine.calibrators.classwise import ClasswiseTemperatureScaling
-from engine.calibrators.ensemble import EnsembleTemperatureScaling
-from engine.calibrators.histogram import HistogramBinning
-from engine.calibrators.isotonic import IsotonicCalibration
-from engine.calibrators.kernel_family import (
-    CV_NLL,
-    Bandwidth,
-    FittedKernel,
-    KernelCalibrator,
-    KernelConfidence,
-    KernelConfidenceEntropy,
-    KernelConfidenceRouting,
-    KernelPrediction,
-)
-from engine.calibrators.logit_norm import LogitNormalisation
-from engine.calibrators.margin_entropy import MarginEntropyCalibration
-from engine.calibrators.parametric import ParametricTemperatureScaling
+import importlib
+import pkgutil
+
+from engine.calibrators.base import REGISTERED, Calibrator, Fitted
+from engine.calibrators.kernel_family import CV_NLL, Bandwidth, FittedKernel, KernelCalibrator, KernelPrediction
 from engine.calibrators.samples import Samples
-from engine.calibrators.soft_binned import SoftBinnedTemperatureScaling
-from engine.calibrators.temperature import NoCalibration, TemperatureScaling
-from engine.calibrators.vector import VectorScaling
+
+_ORDER = ("none", "ts", "ets", "vs", "cts", "pts", "hb", "bbq", "isotonic", "sbece", "lc", "rcmmc")
+"""As in the paper's tables; others follow, and the kernel family comes last."""
+
+
+def _place(calibrator: type[Calibrator]) -> tuple[bool, int]:
+    known = calibrator.name in _ORDER
+    return issubclass(calibrator, KernelCalibrator), _ORDER.index(calibrator.name) if known else len(_ORDER)
+
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
-    calibrator.name: calibrator
-    for calibrator in (
-        NoCalibration,
-        TemperatureScaling,
-        EnsembleTemperatureScaling,
-        VectorScaling,
-        ClasswiseTemperatureScaling,
-        ParametricTemperatureScaling,
-        HistogramBinning,
-        BayesianBinning,
-        IsotonicCalibration,
-        SoftBinnedTemperatureScaling,
-        LogitNormalisation,
-        MarginEntropyCalibration,
-        KernelConfidence,
-        KernelConfidenceEntropy,
-        KernelConfidenceRouting,
-    )
+    calibrator.name: calibrator for calibrator in sorted(REGISTERED, key=_place)
 }
 
 __all__ = [

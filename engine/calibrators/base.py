@@ -10,9 +10,9 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from engine.calibrators.samples import Samples
-from engine.errors import InvalidInput
-from engine.threads import keep_blas_to_one_thread
-from engine.types import FloatArray
+from engine.core.errors import InvalidInput
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import FloatArray
 
 LOGITS, FEATURE = "logits", "feature"
 
@@ -78,6 +78,10 @@ class Calibrator(ABC):
     keeps_argmax: ClassVar[bool]
     needs: ClassVar[tuple[str, ...]] = (LOGITS,)
 
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):  # a shared base class has none
+            REGISTERED.append(cls)
+
     def fit(self, logits: ArrayLike, labels: ArrayLike, feature: ArrayLike | None = None) -> Fitted:
         """Learn from (n, K) logits, (n,) labels and, where `needs` says so, (n,) feature values."""
         keep_blas_to_one_thread()
@@ -90,3 +94,7 @@ class Calibrator(ABC):
     @abstractmethod
     def fit_samples(self, samples: Samples) -> Fitted:
         """`fit` on samples that are already checked and carry labels."""
+
+
+REGISTERED: list[type[Calibrator]] = []
+"""Every calibrator whose module was imported."""

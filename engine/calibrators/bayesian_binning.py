@@ -10,8 +10,8 @@ from scipy.special import gammaln
 
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.samples import Samples, with_top_probability
-from engine.types import BoolArray, FloatArray, IntArray
-from engine.wording import counted
+from engine.core.labels import counted
+from engine.core.types import BoolArray, FloatArray, IntArray
 
 RANGE_FACTOR = 10.0
 """C: numbers of bins tried run from n^(1/3) / C to C n^(1/3)."""

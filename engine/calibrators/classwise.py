@@ -12,8 +12,8 @@ from engine.calibrators.likelihood import minimise_nll
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
-from engine.types import BoolArray, FloatArray
-from engine.wording import counted
+from engine.core.labels import counted
+from engine.core.types import BoolArray, FloatArray
 
 MIN_SAMPLES = 20
 

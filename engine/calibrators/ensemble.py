@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
-from engine.types import FloatArray
+from engine.core.types import FloatArray
 
 _LARGEST_UNIFORM_WEIGHT = 1 - 1e-6
 """A purely uniform mixture would lose the argmax."""

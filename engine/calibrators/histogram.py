@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.binning import N_BINS, equal_width_bins
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, with_top_probability
-from engine.types import FloatArray, IntArray
-from engine.wording import counted
+from engine.core.binning import N_BINS, equal_width_bins
+from engine.core.labels import counted
+from engine.core.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,8 +11,8 @@ from scipy.optimize import isotonic_regression
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, with_top_probability
-from engine.types import FloatArray
-from engine.wording import counted
+from engine.core.labels import counted
+from engine.core.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from engine import validation
 from engine.calibrators.base import FEATURE, LOGITS, Calibrator, Fitted
 from engine.calibrators.samples import Samples, softmax_of_gaps
-from engine.errors import InvalidInput, UnknownName
+from engine.core import validation
+from engine.core.errors import InvalidInput, UnknownName
+from engine.core.types import FloatArray
 from engine.kernel import BandwidthChoice, TemperatureSolution, cv_nll_bandwidth, nw_regress, scott_bandwidth
 from engine.kernel.selection import KERNEL_DIMENSION
 from engine.kernel.temperature import solve_gaps
-from engine.types import FloatArray
 
 CV_NLL = "cv_nll"
 Bandwidth = float | tuple[float, ...] | Literal["cv_nll"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.types import BoolArray, FloatArray, IntArray
+from engine.core.types import BoolArray, FloatArray, IntArray
 
 MAX_ITERATIONS = 60
 _LARGEST_STEP = 2.0

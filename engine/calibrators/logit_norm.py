@@ -10,7 +10,7 @@ import numpy as np
 from engine import metrics
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.samples import Samples, softmax_of_gaps, top_probability
-from engine.types import FloatArray
+from engine.core.types import FloatArray
 
 _DECADES = (-1.0, 3.0)
 _COARSE, _FINE, _ROUNDS = 33, 9, 3

@@ -12,7 +12,7 @@ from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
-from engine.types import FloatArray, IntArray
+from engine.core.types import FloatArray, IntArray
 
 N_MARGIN, N_ENTROPY = 8, 4
 MAX_ITERATIONS = 200

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from engine import validation
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
-from engine.types import FloatArray
+from engine.core import validation
+from engine.core.types import FloatArray
 
 N_INPUTS, N_HIDDEN = 10, 5
 MAX_ITERATIONS = 80

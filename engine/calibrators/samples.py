@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from engine import validation
-from engine.errors import InvalidInput
-from engine.types import BoolArray, FloatArray, IntArray
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from engine.binning import N_BINS
 from engine.calibrators.base import Calibrator
 from engine.calibrators.samples import Samples, top_probability
 from engine.calibrators.temperature import FittedTemperature, TemperatureScaling
-from engine.types import BoolArray, FloatArray
+from engine.core.binning import N_BINS
+from engine.core.types import BoolArray, FloatArray
 
 BIN_TEMPERATURE = 0.01
 _REACH = np.log(8.0)

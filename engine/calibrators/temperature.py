@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.likelihood import MAX_ITERATIONS, minimise_common_nll
 from engine.calibrators.samples import Samples, softmax_of_gaps
-from engine.types import FloatArray
+from engine.core.types import FloatArray
 
 NO_MINIMUM = (
     "the likelihood has no finite optimum (every calibration prediction is right, or the labels fit worse than a "

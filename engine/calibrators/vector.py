@@ -13,8 +13,8 @@ from engine.calibrators.base import Calibrator, Fitted
 from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples
 from engine.calibrators.temperature import TemperatureScaling
-from engine.types import BoolArray, FloatArray, IntArray
-from engine.wording import counted
+from engine.core.labels import counted
+from engine.core.types import BoolArray, FloatArray, IntArray
 
 MAX_ITERATIONS = 500
 _RIDGE = 1e-6

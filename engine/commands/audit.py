@@ -14,16 +14,16 @@ from typing import Any
 
 import pandas as pd
 
-from engine.claims import OUTCOMES, ClaimResult, as_frame
-from engine.claims import audit as audit_paper
-from engine.errors import InvalidInput
-from engine.evidence import CONCLUSION_SOURCES, conclude, gather, summarise
-from engine.evidence.conclusions import as_frame as as_conclusions
+from engine.commands.command_line import terminal_progress
+from engine.core.errors import InvalidInput
+from engine.core.labels import format_p, name_cells
+from engine.core.types import Progress
+from engine.paper import CONCLUSION_SOURCES, conclude, gather, summarise
+from engine.paper.claims import OUTCOMES, ClaimResult, as_frame
+from engine.paper.claims import audit as audit_paper
+from engine.paper.conclusions import as_frame as as_conclusions
 from engine.store import open_cache
 from engine.sweep import by_cell, diagnose, multiplicity, single_models
-from engine.terminal import terminal_progress
-from engine.types import Progress
-from engine.verdict import format_p
 
 _SHOWN = {
     "run_id": "run",
@@ -143,9 +143,11 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spread(cell: Mapping[Hashable, Any], measure: str) -> str:
-    """Mean and std over seeds, or a dash where no seed has the measure."""
+    """Mean and std over seeds, a single run without a std, or a dash where no seed has the measure."""
     mean, std = cell[f"{measure}_mean"], cell[f"{measure}_std"]
-    return "–" if pd.isna(mean) else f"{mean:.3f} ± {std:.3f}"
+    if pd.isna(mean):
+        return "–"
+    return f"{mean:.3f} ± {std:.3f}" if cell["n"] > 1 else f"{mean:.3f}"
 
 
 def _print_table(rows: pd.DataFrame, alpha: float) -> None:
@@ -156,10 +158,9 @@ def _print_table(rows: pd.DataFrame, alpha: float) -> None:
     cells = by_cell(rows)
     if not cells.empty:
         print("\nCells (mean ± std over seeds)")
-        for cell in cells.to_dict("records"):
-            size = "" if pd.isna(cell["block_size"]) else f" b={cell['block_size']}"
+        for cell in cells.join(name_cells(cells)["cell"]).to_dict("records"):
             print(
-                f"  {cell['backbone']} / {cell['dataset']} / {cell['variant']}{size} (n = {cell['n']}): "
+                f"  {cell['cell']} (n = {cell['n']}): "
                 f"max gap {_spread(cell, 'max_gap')}, weighted gap {_spread(cell, 'weighted_gap')}, "
                 f"rejections {cell['paper_rejections']} (paper), {cell['audited_rejections']} (audited)"
             )
@@ -169,6 +170,6 @@ def _print_table(rows: pd.DataFrame, alpha: float) -> None:
             f"  {row.test}: {row.nominal} of {row.n_tested} (expected by chance {row.expected_by_chance:.1f}); "
             f"Bonferroni {row.bonferroni}, Holm {row.holm}, Benjamini-Hochberg {row.benjamini_hochberg}"
         )
-    missing = rows[["paper_p", "audited_p"]].isna()
-    for row in rows[missing.any(axis=1)].assign(tested=~missing.all(axis=1)).itertuples():
-        print(f"  {'tested in part' if row.tested else 'not tested'}: {row.run_id} ({row.note})")
+    for run_row in rows[rows[["paper_p", "audited_p"]].isna().any(axis=1)].to_dict("records"):
+        untested = pd.isna(run_row["paper_p"]) and pd.isna(run_row["audited_p"])
+        print(f"  {'not tested' if untested else 'tested in part'}: {run_row['run_id']} ({run_row['note']})")

@@ -16,18 +16,18 @@ from engine.benchmark import (
     run_benchmark,
     split_variance,
 )
-from engine.benchmark.halves import MIN_SAMPLES
 from engine.benchmark.run import N_BOOTSTRAP
 from engine.benchmark.sensitivity import SIZES
+from engine.benchmark.setup import MIN_SAMPLES
 from engine.benchmark.tables import Material, Table, build_tables
-from engine.errors import InvalidInput, UnknownName
-from engine.latex import Block, escape, number, render
+from engine.commands.command_line import terminal_progress
+from engine.core.errors import InvalidInput, UnknownName
+from engine.core.labels import is_ensemble
+from engine.core.latex import Block, escape, number, render
+from engine.core.types import Progress, RunData
 from engine.probes import audit_sweep, probe_tables
 from engine.store import Cache, open_cache
 from engine.store.atomic import replacing
-from engine.sweep import is_ensemble
-from engine.terminal import terminal_progress
-from engine.types import Progress, RunData
 
 _PROBES = {
     "probe-sanity": "Held-out R2 of the five probes, pooled over runs: mean and std.",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
-from engine.contingency import Contingency, tabulate
-from engine.gaps.gap import MIN_SUPPORT, GapResult, gap_of_counts
+from engine.core import validation
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
+from engine.core.types import FloatArray
+from engine.gaps.gap import GapResult, gap_of_counts
 from engine.gaps.multinomial import draw_multinomial
-from engine.types import FloatArray
+from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,24 +12,21 @@ three one-dimensional tables whose product never leaves the range of doubles.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
-from engine.types import FloatArray, IntArray
+from engine.core.types import BoolArray, FloatArray, IntArray
 
 # Counts are kept where Bernstein's inequality leaves more than exp(-exponent) of probability outside.
 NEGLIGIBLE = 30.0
 TAIL = 100.0
 DISPLAY = 20.0
-_SMALL_TAIL = 1e-8
-_LATTICE_CELLS = 2**15
-_LARGEST_LATTICE = 2**18
-_TRANSFORM_ERROR = 1e-13
+PERCENTILES = (2.5, 50.0, 97.5)
+_FAMILY_REACH = 8.0  # standard deviations
 
 
 @lru_cache(maxsize=4)
@@ -150,76 +147,40 @@ def bin_null(sizes: tuple[int, int, int], k: int, exponent: float = NEGLIGIBLE) 
     return BinFamily(sizes, (k + 0.5) / (sum(sizes) + 1)).given(k, exponent)
 
 
-def max_gap_pvalue(sizes: IntArray, n_correct: IntArray, observed: Fraction) -> float:
-    """P(max over bins of the gap >= observed) = 1 - prod_b P(gap_b < observed).
+def nulls_by_total(sizes: IntArray, totals: IntArray, relevant: BoolArray) -> Iterator[tuple[int, BinNull, IntArray]]:
+    """(bin, null, rows) for each bin and each number of correct samples that it has in some simulated outcome.
 
-    sizes : (n_shared, 3) group sizes; n_correct : (n_shared,) correct samples of all three groups.
-    Gaps are compared in integers, so that a tie with the observed gap counts.
+    sizes : (3, n_bins); totals : (R, n_bins) correct samples; relevant : (R, n_bins) which of them are needed.
     """
-
-    def log_none(exponent: float) -> float:
-        total = 0.0
-        for group, k in zip(sizes.tolist(), n_correct.tolist(), strict=True):
-            threshold = math.ceil(observed * group[0] * group[2])
-            tail = min(1.0, bin_null(group, k, exponent).tail(threshold))
-            total += math.log1p(-tail) if tail < 1 else -math.inf
-        return total
-
-    p_value = -math.expm1(log_none(NEGLIGIBLE))
-    if p_value < _SMALL_TAIL:  # the cut-off itself is no longer negligible: look further out
-        p_value = max(-math.expm1(log_none(TAIL)), math.exp(-TAIL))
-    return min(p_value, 1.0)
-
-
-def weighted_numerator(sizes: IntArray, hits: IntArray) -> Fraction:
-    """sum_b w_b |acc_low - acc_high| = sum_b |a n_high - h n_low| / max(n_low, n_high), w_b = min(n_low, n_high)."""
-    return sum(
-        (
-            Fraction(abs(hit[0] * size[2] - hit[2] * size[0]), max(size[0], size[2]))
-            for size, hit in zip(sizes.tolist(), hits.tolist(), strict=True)
-        ),
-        Fraction(0),
-    )
+    for column, group in enumerate(sizes.T.tolist()):
+        rows = np.flatnonzero(relevant[:, column])
+        if rows.size == 0:
+            continue
+        rows = rows[np.argsort(totals[rows, column], kind="stable")]
+        values, starts = np.unique(totals[rows, column], return_index=True)
+        n, family, reach = sum(group), None, -1.0
+        for k, part in zip(values.tolist(), np.split(rows, starts[1:]), strict=True):
+            if family is None or k > reach:
+                # One family serves totals near its own; far away its factors would leave the range of doubles.
+                share = (k + 0.5) / (n + 1)
+                family, reach = BinFamily(group, share), k + _FAMILY_REACH * (n * share * (1 - share)) ** 0.5
+            yield column, family.given(k, DISPLAY), part
 
 
-def weighted_gap_pvalue(sizes: IntArray, n_correct: IntArray, observed: Fraction) -> tuple[float, float]:
-    """P(weighted gap >= observed) and a bound on how much too large the value returned may be.
+@dataclass(frozen=True, eq=False)
+class NullDistribution:
+    """Values of a statistic in ascending order and the null probability of at most each."""
 
-    `observed` is `weighted_numerator` of the data. The statistic is a sum of independent contributions, so its
-    distribution is a convolution, done on a lattice over [0, observed). If the contributions share a small
-    denominator the lattice holds them exactly; otherwise each is rounded to the nearest of 2^15 cells. The errors of B
-    bins are independent, at most half a cell each, with standard deviation sqrt(1/12): four standard deviations of
-    their sum are allowed for, and the p-value returned is the upper end of that bracket.
-    """
-    if observed == 0:
-        return 1.0, 0.0
-    nulls = [bin_null(group, k) for group, k in zip(sizes.tolist(), n_correct.tolist(), strict=True)]
-    scales = [max(null.n_low, null.n_high) for null in nulls]
-    common = math.lcm(*scales)
-    if observed * common <= _LARGEST_LATTICE:
-        target, slack = int(observed * common), 0
-        cells = [null.difference * (common // scale) for null, scale in zip(nulls, scales, strict=True)]
-    else:
-        target, slack = _LATTICE_CELLS, math.ceil(4 * math.sqrt(len(nulls) / 12))
-        width = float(observed) / target
-        cells = [
-            np.rint(null.difference / (scale * width)).astype(np.int64)
-            for null, scale in zip(nulls, scales, strict=True)
-        ]
-    below = np.ones(1)
-    for null, cell in zip(nulls, cells, strict=True):
-        inside = cell < target
-        factor = np.bincount(cell[inside], weights=null.probability[inside], minlength=1)
-        below = fftconvolve(below, factor)[:target]
-    certainly_below = float(below[: target - slack].sum())
-    upper = min(1.0, max(0.0, 1 - certainly_below) + _TRANSFORM_ERROR)
-    return upper, float(below[target - slack :].sum())
+    values: FloatArray
+    cumulative: FloatArray
 
+    def percentile(self, percent: float) -> float:
+        """Smallest value whose cumulative probability reaches the percentage."""
+        index = int(np.searchsorted(self.cumulative, percent / 100 - 1e-12))
+        return float(self.values[min(index, self.values.size - 1)])
 
-def gap_moments(null: BinNull) -> tuple[float, float]:
-    """Null mean and variance of |acc_low - acc_high| in one bin."""
-    gaps = null.difference / null.scale
-    mean = float((null.probability * gaps).sum())
-    variance = float((null.probability * (gaps - mean) ** 2).sum())
-    # A gap that cannot vary leaves rounding dust, which must not count as variation.
-    return mean, variance if variance > 1e-20 else 0.0
+    @property
+    def percentiles(self) -> tuple[float, float, float]:
+        """The 2.5th, 50th and 97.5th percentile."""
+        low, middle, high = (self.percentile(percent) for percent in PERCENTILES)
+        return low, middle, high

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.binning import N_BINS, TERTILE_QUANTILES, Matching
-from engine.contingency import Contingency, tabulate
-from engine.types import BoolArray, IntArray
-
-MIN_SUPPORT = 5
+from engine.core import validation
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
+from engine.core.types import BoolArray, IntArray
+from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +78,6 @@ def shared_bins(contingency: Contingency, min_support: int) -> BoolArray:
     """(n_bins,) bins with at least `min_support` low and high samples."""
     sizes = contingency.sizes
     return np.minimum(sizes[:, 0], sizes[:, 2]) >= min_support
-
-
-def exact_gaps(contingency: Contingency, shared: BoolArray) -> list[Fraction]:
-    """|acc_low - acc_high| of each shared bin as a fraction, so that equal gaps compare equal."""
-    sizes, hits = contingency.sizes[shared].tolist(), contingency.n_correct[shared].tolist()
-    return [
-        Fraction(abs(hit[0] * size[2] - hit[2] * size[0]), size[0] * size[2])
-        for hit, size in zip(hits, sizes, strict=True)
-    ]
 
 
 def gap_of_counts(contingency: Contingency, min_support: int = MIN_SUPPORT) -> GapResult:

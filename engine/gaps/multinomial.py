@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from engine.types import FloatArray, IntArray
+from engine.core.types import FloatArray, IntArray
 
 _LEADING_BITS = 11
 _WORD_BITS = 32

@@ -12,13 +12,14 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import ndtr
 
-from engine import validation
-from engine.binning import Matching
-from engine.gaps.presets import matches_confidence
-from engine.types import FloatArray
-from engine.wording import counted
+from engine.core import validation
+from engine.core.binning import Matching
+from engine.core.labels import counted
+from engine.core.types import FloatArray
+from engine.gaps.settings import matches_confidence
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
+NOTHING_TO_TEST = "no confidence bin in which both correctness and the feature vary, so there is nothing to test"
 PValueMethod = Literal["asymptotic", "permutation"]
 
 
@@ -61,8 +62,7 @@ def matching_notes(n_bins: int) -> tuple[str, ...]:
 
 def untestable(test: str, method: PValueMethod, n_strata: int, matching: Matching) -> StratifiedResult:
     """The result for data that cannot move the statistic."""
-    note = "no confidence bin in which both correctness and the feature vary, so there is nothing to test"
-    return StratifiedResult(test, None, None, None, None, None, method, n_strata, 0, matching, (note,))
+    return StratifiedResult(test, None, None, None, None, None, method, n_strata, 0, matching, (NOTHING_TO_TEST,))
 
 
 def check_method(method: PValueMethod) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.importing.building import RunIdentity, build_record
+from engine.importing.build import RunIdentity, build_record
 from engine.importing.limits import Limits
 from engine.importing.mapping import ColumnMapping, choose_columns, guess_mapping
-from engine.importing.table import FORMATS, Table, read_stream, read_table
+from engine.importing.readers import FORMATS, Table, read_stream, read_table
 
 __all__ = [
     "FORMATS",

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.types import BoolArray
 from engine.features import FEATURES
-from engine.importing.building import ROUNDING, SUM_TOLERANCE
+from engine.importing.build import ROUNDING, SUM_TOLERANCE
 from engine.importing.mapping import ColumnMapping
-from engine.importing.table import Columns
+from engine.importing.readers import Columns
 from engine.store.record import ENTROPY_SLACK
-from engine.types import BoolArray
 
 _LISTED = 5
 

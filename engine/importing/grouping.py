@@ -7,7 +7,7 @@ from itertools import groupby
 
 from engine.features import FEATURES
 from engine.importing.mapping import ColumnMapping, column_number, column_stem
-from engine.importing.table import Columns
+from engine.importing.readers import Columns
 
 _IDENTIFIERS = frozenset({"id", "idx", "index", "sample", "sample_id", "image_id", "row", "unnamed: 0", "column_1"})
 _MOST_EXTRA = 12

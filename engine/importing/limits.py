@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from engine.errors import InvalidInput, UnknownName
-from engine.importing.table import Columns
+from engine.core.errors import InvalidInput, UnknownName
+from engine.importing.readers import Columns
 
 _LABEL = ("label", "labels", "ground_truth", "groundtruth", "gt", "target", "targets", "true_label", "y_true", "y")
 _PREDICTION = ("pred", "preds", "prediction", "predictions", "predicted", "pred_label", "y_pred", "y_hat")

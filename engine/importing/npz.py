@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from engine.errors import InvalidInput, first_line
+from engine.core.errors import InvalidInput, first_line
 from engine.importing.limits import Limits
 
 _CHUNK = 1 << 20

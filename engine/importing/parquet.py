@@ -7,7 +7,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import InvalidInput, first_line
+from engine.core.errors import InvalidInput, first_line
 from engine.importing.limits import Limits
 
 _BATCH_ROWS = 16_384

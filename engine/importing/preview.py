@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from engine.importing.mapping import ColumnMapping
-from engine.importing.table import Table
+from engine.importing.readers import Table
 
 ROLES = {
     "logits": "logits",

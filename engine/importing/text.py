@@ -8,7 +8,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from engine.errors import InvalidInput, first_line
+from engine.core.errors import InvalidInput, first_line
 from engine.importing.limits import Limits
 
 _MAX_HEADER_BYTES = 1 << 20

@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.binning import tertiles
-from engine.errors import InvalidInput
-from engine.types import FloatArray
+from engine.core import validation
+from engine.core.binning import tertiles
+from engine.core.errors import InvalidInput
+from engine.core.types import FloatArray
 
 
 def design(name: str, value: ArrayLike, n_rows: int | None = None) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.types import FloatArray
+from engine.core.types import FloatArray
 
 UNDERFLOW = 1e-300
 """A sum of weights below this counts as underflown: it has lost its digits, or is made of floors alone."""

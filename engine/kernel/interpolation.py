@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.core.types import FloatArray, IntArray
 from engine.kernel.gaussian import REACH, gaussian
-from engine.types import FloatArray, IntArray
 
 ROWS_PER_BLOCK = 4096
 STRIP_WIDTH = 16.0

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import FloatArray, IntArray
 from engine.kernel.bandwidth import design
 from engine.kernel.gaussian import REACH, UNDERFLOW, gaussian
 from engine.kernel.interpolation import cut_into_strips, smooth_sums
-from engine.threads import keep_blas_to_one_thread
-from engine.types import FloatArray, IntArray
 
 PAIRS_PER_BLOCK = 1 << 16
 """Pairs held in memory at once (0.5 MB per array, about one core's second-level cache)."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.types import FloatArray, IntArray
 from engine.kernel.bandwidth import design, scott_bandwidth
 from engine.kernel.regression import nw_regress
 from engine.kernel.temperature import solve_gaps
-from engine.types import FloatArray, IntArray
 
 MULTIPLIERS = (0.25, 0.5, 1.0, 2.0, 4.0)
 N_FOLDS = 5

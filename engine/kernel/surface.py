@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import FloatArray
 from engine.kernel.bandwidth import design
 from engine.kernel.gaussian import UNDERFLOW, gaussian
 from engine.kernel.regression import check_bandwidth
-from engine.threads import keep_blas_to_one_thread
-from engine.types import FloatArray
 
 ROWS_PER_BLOCK = 4096
 QUICK_CELLS = 192

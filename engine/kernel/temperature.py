@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine import validation
-from engine.errors import InvalidInput
-from engine.types import BoolArray, FloatArray
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.types import BoolArray, FloatArray
 
 TARGET_MARGIN = 1e-6
 """Targets are clipped to [1/K + margin, 1 - margin], the range that a finite temperature can reach."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from engine import validation
-from engine.grouping import quantile_groups
+from engine.core import validation
+from engine.core.grouping import quantile_groups
 from engine.probes.result import ProbeResult
 
 N_GROUPS = 20

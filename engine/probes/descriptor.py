@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from engine import validation
+from engine.core import validation
+from engine.core.types import FloatArray, RunData
 from engine.features import check_layers
-from engine.types import FloatArray, RunData
 
 Kind = Literal["routing", "stand_in", "nothing"]
 

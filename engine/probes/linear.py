@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.types import FloatArray
+from engine.core.types import FloatArray
 
 RIDGE_PENALTY = 1.0
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.types import FloatArray, Progress
+from engine.core.types import FloatArray, Progress
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.core.types import FloatArray, IntArray
 from engine.probes.networks import Recipe
-from engine.types import FloatArray, IntArray
 
 PROBES = ("conf_lin", "conf_mlp", "full_lin", "full_mlp", "shuf_full_mlp")
 CONTRASTS: Mapping[str, tuple[str, str]] = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pandas as pd
 
+from engine.core.labels import counted
+from engine.core.types import CELL, WITHOUT_LOGITS, Progress, RunData
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.result import CONTRASTS, PROBES, ProbeResult
-from engine.types import CELL, Progress, RunData
-from engine.wording import counted
 
 if TYPE_CHECKING:
     from engine.store import Cache
@@ -141,7 +141,7 @@ def audit_sweep(
             if progress is not None:
                 progress((position + fraction) / len(runs), f"{run_id}: {text}")
 
-        summaries.append(audit_run(cache.load(run_id, with_logits=False), progress=within_run, **options))
+        summaries.append(audit_run(cache.load(run_id, WITHOUT_LOGITS), progress=within_run, **options))
     return pool(runs, summaries)
 
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import pyarrow as pa
-from duckdb.func import PythonUDFType
 
-from engine.errors import CacheError, NotACache, SchemaMismatch, first_line
-from engine.features import FEATURES
+from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.store.identity import HEADERS
 from engine.store.schema import SCHEMA_VERSION, TABLES
-from engine.store.vectors import matrix_from_lists, stand_in_run
 
 ALIAS = "cache"
 REMEDY = "publish one with `python -m cache_builder publish`"
@@ -45,7 +40,6 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
         connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
         _check_schema(connection, path)
         _check_size(connection, path)
-        _add_functions(connection)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
@@ -119,16 +113,6 @@ def _last_block_in_use(connection: duckdb.DuckDBPyConnection) -> int:
     last = [connection.execute(rows, [f"{ALIAS}.{name}"]).fetchall()[0][0] for name in _table_names(connection)]
     last += connection.execute("SELECT max(block_id) FROM pragma_metadata_info(?)", [ALIAS]).fetchall()[0]
     return max((number for number in last if number is not None), default=-1)
-
-
-def _add_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """`pred_entropy(logits)` in SQL is the engine's own: exp and log differ between libraries in the last bit."""
-
-    def pred_entropy(logits: Any) -> Any:
-        run = stand_in_run(logits=matrix_from_lists(logits))
-        return pa.array(FEATURES["pred_entropy"].compute(run))
-
-    connection.create_function("pred_entropy", pred_entropy, ["FLOAT[]"], "DOUBLE", type=PythonUDFType.ARROW)
 
 
 def _explained(path: Path, error: duckdb.Error) -> CacheError:

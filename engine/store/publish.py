@@ -13,7 +13,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import CacheError, NotACache, SchemaMismatch, first_line
+from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
+from engine.core.types import Progress
 from engine.store.atomic import alone_in, log_of, remove_leftovers, replacing
 from engine.store.connection import ALIAS, is_database, open_read_only, read_meta
 from engine.store.locations import default_cache_path, default_shards_directory
@@ -21,7 +22,6 @@ from engine.store.record import RunRecord
 from engine.store.schema import DDL, SCHEMA_VERSION
 from engine.store.shard import read_digest, read_with_digest, shard_paths
 from engine.store.vectors import lists_from_matrix
-from engine.types import Progress
 
 _WHOLE_RUNS = f"""
     SELECT run_id, n_samples FROM {ALIAS}.runs

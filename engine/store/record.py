@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine import validation
-from engine.errors import InvalidInput
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.types import BoolArray, FloatArray, IntArray, RunData
 from engine.features import FEATURES
 from engine.store import half
-from engine.types import BoolArray, FloatArray, IntArray, RunData
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 MARKUP = frozenset("<>&\"'`\\")

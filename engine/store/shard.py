@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from engine.errors import CacheError, CorruptShard, InvalidInput, first_line
+from engine.core.errors import CacheError, CorruptShard, InvalidInput, first_line
 from engine.store import half
 from engine.store.atomic import remove_leftovers, replacing
 from engine.store.record import EPOCH_COLUMNS, METRIC_COLUMNS, Layer, RunRecord, check_run_id

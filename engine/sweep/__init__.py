@@ -1,6 +1,6 @@
 """The protocol over every run of a cache: one row per run, then cells over seeds, then what many tests are worth."""
 
-from engine.sweep.cells import by_cell, effect_intervals, ensemble_size, is_ensemble, single_models, stability
+from engine.sweep.cells import by_cell, effect_intervals, single_models, stability
 from engine.sweep.chance import (
     P_COLUMNS,
     chance_range,
@@ -18,8 +18,6 @@ __all__ = [
     "chance_range",
     "diagnose",
     "effect_intervals",
-    "ensemble_size",
-    "is_ensemble",
     "look_first",
     "multiplicity",
     "single_models",

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pandas as pd
 from scipy.stats import norm
 
-from engine import validation
+from engine.core import validation
+from engine.core.labels import is_ensemble
+from engine.core.types import CELL
 from engine.sweep.chance import P_COLUMNS, add_multiplicity, tested
-from engine.types import CELL
 
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
-_ENSEMBLE = re.compile(r"-last(\d+)$")
-"""Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
 _STABILITY = [
     "run_id", "n", "max_gap_min", "max_gap_max", "max_gap_spread", "effect_min", "effect_max", "n_positive",
     "n_negative", "same_sign", "agreement_by_chance", "paper_all", "audited_all",
 ]  # fmt: skip
-
-
-def ensemble_size(suite: str) -> int | None:
-    """Over how many of the last epochs of another run the runs of a suite are ensembles; None for single models."""
-    found = _ENSEMBLE.search(suite)
-    return None if found is None else int(found[1])
-
-
-def is_ensemble(suites: pd.Series[Any]) -> pd.Series[Any]:
-    """Which runs are ensembles over the last epochs of another run."""
-    return suites.map(lambda suite: ensemble_size(str(suite)) is not None).astype(bool)
 
 
 def single_models(rows: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta, binom
 
-from engine import validation
-from engine.pvalues import ADJUSTMENTS, adjust_tested
+from engine.core import validation
+from engine.core.pvalues import ADJUSTMENTS, adjust_tested
 
 P_COLUMNS = ("paper_p", "audited_p")
 

@@ -11,20 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine import metrics, validation
-from engine.binning import N_BINS
-from engine.contingency import tabulate
-from engine.errors import MissingData
-from engine.features import FEATURES, CustomFeature, feature
+from engine import metrics
+from engine.core import validation
+from engine.core.errors import MissingData
+from engine.core.threads import keep_blas_to_one_thread
+from engine.core.types import CELL, Progress, RunData
+from engine.features import FEATURES, CustomFeature, columns_of, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
-from engine.gaps.gap import MIN_SUPPORT
 from engine.gaps.permutation import permutation_test_of_counts
-from engine.gaps.presets import PAPER
-from engine.gaps.trend import trend_test
+from engine.gaps.settings import TestSettings
+from engine.gaps.statistics.trend import trend_test
 from engine.store import Cache
 from engine.sweep.chance import P_COLUMNS, add_multiplicity
-from engine.threads import keep_blas_to_one_thread
-from engine.types import CELL, Progress, RunData
 
 DEFAULT_FEATURE = "r_agg"
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]
@@ -34,18 +32,20 @@ _ROWS_AT_ONCE = 2_000_000
 
 
 def _diagnose_run(
-    run: RunData, rho: np.ndarray[Any, Any], *, n_resamples: int, seed: int, min_support: int
+    run: RunData, rho: np.ndarray[Any, Any], *, n_resamples: int, seed: int, settings: TestSettings
 ) -> dict[str, Any]:
     """The diagnostic numbers of one run, all samples, no fitting."""
-    contingency = tabulate(run.confidence, run.correct, rho, n_bins=N_BINS, matching=PAPER.matching)
-    paper = permutation_test_of_counts(contingency, min_support=min_support)
-    bootstrap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=min_support)
+    contingency = settings.tabulate(run.confidence, run.correct, rho)
+    paper = permutation_test_of_counts(contingency, min_support=settings.min_support)
+    bootstrap = bootstrap_gap_of_counts(
+        contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support
+    )
     audited = trend_test(run.confidence, run.correct, rho)
     matched = audited.matched  # otherwise it says nothing beyond confidence, and must not count as tested
     gap = paper.gap
     max_low, max_high = bootstrap.max_gap_ci or (None, None)
     weighted_low, weighted_high = bootstrap.weighted_gap_ci or (None, None)
-    support = gap.support or (None, None, None)
+    smallest, quarter, middle = gap.support or (None, None, None)
     return {
         "max_gap": gap.max_gap,
         "max_gap_low": max_low,
@@ -60,9 +60,9 @@ def _diagnose_run(
         "audited_effect": audited.effect if matched else None,
         "shared_bins": gap.n_shared,
         "n_bins": gap.n_bins,
-        "support_min": support[0],
-        "support_q25": support[1],
-        "support_median": support[2],
+        "support_min": smallest,
+        "support_q25": quarter,
+        "support_median": middle,
         "note": "; ".join((*gap.notes, *audited.notes)),
     }
 
@@ -74,7 +74,7 @@ def diagnose(
     alpha: float = 0.05,
     n_resamples: int = 5000,
     seed: int = 42,
-    min_support: int = MIN_SUPPORT,
+    settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """One row per run: gaps with intervals, the paper's exact p, the audited p, support, accuracy, raw ECE.
@@ -86,12 +86,11 @@ def diagnose(
     keep_blas_to_one_thread()  # its threads would take the cores that the runs are shared among
     validation.fraction("alpha", alpha)
     runs = cache.runs()
-    needs_logits = feature_name == "pred_entropy"
     # A column that only some runs brought along leaves the others untested; a name that nobody knows is an error.
     own_columns = {name for names in runs["extra_names"] for name in names} - set(FEATURES)
 
     def row_of(identity: dict[Any, Any]) -> dict[Any, Any]:
-        run = cache.load(str(identity["run_id"]), with_logits=needs_logits)
+        run = cache.load(str(identity["run_id"]), columns_of(feature_name))
         row: dict[Any, Any] = {**identity, "raw_ece": metrics.ece(run.confidence, run.correct)}
         try:
             if feature_name in own_columns and feature_name not in run.extra:
@@ -100,7 +99,7 @@ def diagnose(
         except MissingData as missing:
             row["note"] = str(missing)
         else:
-            row |= _diagnose_run(run, rho, n_resamples=n_resamples, seed=seed, min_support=min_support)
+            row |= _diagnose_run(run, rho, n_resamples=n_resamples, seed=seed, settings=settings)
         return row
 
     rows = []

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block
 
 from app.registry import page_for
+from engine.core.types import RunData
 from engine.store import RunRecord, open_cache, publish, write_shard
-from engine.types import RunData
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,13 +50,25 @@ def shown(app: AppTest) -> str:
 
 
 def bodies(app: AppTest) -> list[str]:
-    """Every piece of HTML on the page; the first is the verdict."""
+    """Every piece of HTML on the page."""
     return [element.proto.body for element in app.get("html")]
 
 
 def verdict(app: AppTest) -> str:
     """The computed sentence under the title."""
-    return html.unescape(bodies(app)[0])
+    (place,) = keyed(app, "verdict")
+    return html.unescape(place.get("html")[0].proto.body)
+
+
+def keyed(app: AppTest, key: str) -> list[Block]:
+    """The containers of this key on the page, of which there is one or none; `app.shell.page` lists the keys."""
+    found, left = [], [app.main]
+    while left:
+        block = left.pop()
+        left += [child for child in block.children.values() if isinstance(child, Block)]
+        if getattr(block.proto, "id", "").split("-", 2)[2:] == [key]:  # Streamlit writes `$$ID-<hash>-<key>`
+            found.append(block)
+    return found
 
 
 def figures(app: AppTest) -> list[dict[str, Any]]:

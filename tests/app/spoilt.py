@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -13,8 +13,9 @@ import streamlit as st
 from streamlit.logger import get_logger
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.components import page
-from app.loaders import results, results_controls
+from app.compute import controls, null
+from app.compute.jobs import Work
+from app.shell import page
 
 SECRET = "secret reason"
 
@@ -43,12 +44,12 @@ def _spoil(module: ModuleType, name: str, fault: str, *, alone: bool = False) ->
 
 
 def _spoil_long_work() -> None:
-    whole = results.nulls_work
+    whole = null.nulls
 
-    def spoilt(*arguments: Any) -> tuple[Hashable, Callable[..., Any]]:
-        return ("spoilt", _fail) if _asked_for("job") else whole(*arguments)
+    def spoilt(*arguments: Any) -> Work[Any]:
+        return Work(("spoilt",), "cache", _fail) if _asked_for("job") else whole(*arguments)
 
-    results.nulls_work = spoilt
+    null.nulls = spoilt
 
 
 def _log_by_others() -> None:
@@ -67,6 +68,6 @@ def _log_by_others() -> None:
 
 _log_by_others()
 _spoil(page, "draw_sidebar", "page")
-_spoil(results_controls, "planted", "fragment")
-_spoil(results_controls, "planted", "fragment alone", alone=True)
+_spoil(controls, "planted", "fragment")
+_spoil(controls, "planted", "fragment alone", alone=True)
 _spoil_long_work()

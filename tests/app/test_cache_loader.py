@@ -8,10 +8,10 @@ import weakref
 import numpy as np
 import pytest
 
-from app.loaders.cache import feature_of, load_run
-from app.selection import Protocol, Selection, Slice
-from app.view import View
-from engine.errors import MissingData
+from app.compute.cache import feature_of, load_run
+from app.state.selection import Protocol, Selection, Slice
+from app.state.view import View
+from engine.core.errors import MissingData
 from engine.features import feature
 from engine.store import Cache, open_cache
 from tests.app.driver import published
@@ -44,7 +44,7 @@ def test_a_feature_of_logits_needs_them_once(cache: Cache, monkeypatch):
     assert feature_of(cache, "s1", "pred_entropy") == pytest.approx(expected)
     with pytest.raises(MissingData):
         feature_of(cache, "bare", "pred_entropy")
-    monkeypatch.setattr("app.loaders.cache._logits", None)  # cannot be called
+    monkeypatch.setattr("app.compute.cache._logits", None)  # cannot be called
     chosen = Selection(cache.fingerprint, "s1", None, "pred_entropy", Slice(band=(0.5, 1.0)), Protocol())
     view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
     kept = view.run.confidence.size

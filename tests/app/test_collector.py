@@ -7,7 +7,7 @@ import sys
 import types
 import weakref
 
-from app.collector import spare_modules
+from app.workarounds.collector import spare_modules
 
 
 class Node:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components import long_work as component
-from app.loaders import jobs as module
-from app.loaders.jobs import GivenUp, Jobs, jobs
+from app.compute import jobs as module
+from app.compute.jobs import GivenUp, Jobs, Work, jobs
 from app.serving.log import LOG
-from engine.types import Progress
+from app.shell import long_work as component
+from engine.core.types import Progress
+
+
+def work(compute: Callable[[Progress], object], name: str = "key", of: str = "cache") -> Work[object]:
+    return Work((name,), of, compute)
+
+
+KEY = work(lambda _progress: None).id
 
 
 def until_given_up(progress: Progress) -> str:
@@ -33,34 +41,34 @@ def test_two_viewers_share_a_job_and_its_result_is_remembered():
         gate.wait(5)
         return 7
 
-    first = own.watch("key", compute, "a")
-    assert own.watch("key", compute, "b") is first
-    assert own.find("key") is None
+    first = own.watch(work(compute), "a")
+    assert own.watch(work(compute), "b") is first
+    assert own.find(work(until_given_up)) is None
     gate.set()
     assert first.future.result(5) == 7
     assert (first.fraction, first.text) == (0.5, "half way")
-    assert own.find("key") == 7
+    assert own.find(work(until_given_up)) == 7
     assert calls == [1]
 
 
 def test_stop_gives_the_job_up_unless_somebody_else_watches():
     own = Jobs()
-    job = own.watch("key", until_given_up, "a")
-    own.watch("key", until_given_up, "b")
-    own.stop("key", "a")
+    job = own.watch(work(until_given_up), "a")
+    own.watch(work(until_given_up), "b")
+    own.stop(KEY, "a")
     time.sleep(0.05)
     assert not job.future.done()
-    own.stop("key", "b")
+    own.stop(KEY, "b")
     with pytest.raises(GivenUp):
         job.future.result(5)
-    assert own.find("key") is None
-    assert own.watch("key", lambda _progress: 3, "a").future.result(5) == 3
+    assert own.find(work(until_given_up)) is None
+    assert own.watch(work(lambda _progress: 3), "a").future.result(5) == 3
 
 
 def test_a_job_that_nobody_watches_is_given_up(monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     with pytest.raises(GivenUp):
-        Jobs().watch("key", until_given_up, "a").future.result(5)
+        Jobs().watch(work(until_given_up), "a").future.result(5)
 
 
 def test_a_failure_reaches_the_viewer_once_and_is_not_remembered():
@@ -69,10 +77,10 @@ def test_a_failure_reaches_the_viewer_once_and_is_not_remembered():
     def fail(_progress: Progress) -> int:
         raise ValueError("no such layer")
 
-    wait([own.watch("key", fail, "a").future], timeout=5)
+    wait([own.watch(work(fail), "a").future], timeout=5)
     with pytest.raises(ValueError, match="no such layer"):
-        own.watch("key", fail, "a").future.result(5)
-    assert own.watch("key", lambda _progress: 3, "a").future.result(5) == 3
+        own.watch(work(fail), "a").future.result(5)
+    assert own.watch(work(lambda _progress: 3), "a").future.result(5) == 3
 
 
 def test_a_viewer_who_saw_a_failure_does_not_take_away_what_another_began_since():
@@ -81,29 +89,31 @@ def test_a_viewer_who_saw_a_failure_does_not_take_away_what_another_began_since(
     def fail(_progress: Progress) -> int:
         raise ValueError("no such layer")
 
-    failed = own.watch("key", fail, "a")
+    failed = own.watch(work(fail), "a")
     wait([failed.future], timeout=5)
-    assert own.watch("key", fail, "b") is failed
-    begun = own.watch("key", lambda _progress: gate.wait(5), "c")
-    own.drop("key", failed)
-    assert own.watch("key", lambda _progress: pytest.fail("begun twice"), "d") is begun
-    own.drop("key", begun)  # whoever takes it away, its own end must not fail for that
+    assert own.watch(work(fail), "b") is failed
+    begun = own.watch(work(lambda _progress: gate.wait(5)), "c")
+    own.drop(KEY, failed)
+    assert own.watch(work(lambda _progress: pytest.fail("begun twice")), "d") is begun
+    own.drop(KEY, begun)  # whoever takes it away, its own end must not fail for that
     gate.set()
     assert begun.future.result(5) is True
 
 
 def test_the_jobs_of_a_cache_that_is_gone_are_given_up_and_leave_nothing():
     own, gate = Jobs(workers=1), threading.Event()
-    at_work = own.watch(("result", "gone-cache"), lambda _progress: gate.wait(5), "a")
-    queued = own.watch(("other", "gone-cache"), lambda _progress: 7, "a")
-    kept = own.watch(("result", "cache"), lambda _progress: 8, "a")
+    at_work = own.watch(work(lambda _progress: gate.wait(5), of="gone-cache"), "a")
+    queued = own.watch(work(lambda _progress: 7, "other", "gone-cache"), "a")
+    kept = own.watch(work(lambda _progress: 8), "a")
     own.forget("gone-cache")
     gate.set()
     assert kept.future.result(5) == 8
     assert at_work.future.result(5) is True
     with pytest.raises(GivenUp):
         queued.future.result(5)
-    assert own.find(("result", "gone-cache")) is own.find(("other", "gone-cache")) is None
+    assert (
+        own.find(work(until_given_up, of="gone-cache")) is own.find(work(until_given_up, "other", "gone-cache")) is None
+    )
 
 
 def page(name: str, start: bool) -> AppTest:
@@ -112,13 +122,14 @@ def page(name: str, start: bool) -> AppTest:
     def script(name: str, start: bool) -> None:
         import streamlit as st
 
-        from app.components.long_work import long_work
+        from app.compute.jobs import Work
+        from app.shell.long_work import long_work
 
         def compute(progress) -> int:
             progress(0.5, "half way")
             return 42
 
-        found = long_work("sum", name, compute, label="Add it up", start=start)
+        found = long_work("sum", Work((name,), "cache", compute), label="Add it up", start=start)
         st.write("nothing yet" if found is None else f"found {found}")
 
     return AppTest.from_function(script, args=(name, start), default_timeout=20)
@@ -132,17 +143,18 @@ def test_it_draws_a_bar_and_the_rest_of_the_page_while_it_works(monkeypatch):
     def script() -> None:
         import streamlit as st
 
-        from app.components.long_work import long_work
-        from app.loaders import jobs
+        from app.compute import jobs
+        from app.shell.long_work import long_work
 
-        found = long_work("wait", "bar", lambda _progress: jobs._TEST_GATE.wait(20), label="Wait")
+        waiting = jobs.Work(("bar",), "cache", lambda _progress: jobs._TEST_GATE.wait(20))
+        found = long_work("wait", waiting, label="Wait")
         st.write("nothing yet" if found is None else f"found {found}")
 
     app = AppTest.from_function(script, default_timeout=20).run()
     assert app.markdown[0].value == "nothing yet"
-    assert app.button(key="wait-stop").label == "Stop"
+    assert app.button(key="stop-wait").label == "Stop"
     gate.set()
-    wait([jobs().watch("bar", lambda _progress: True, "test").future], timeout=5)
+    wait([jobs().watch(work(lambda _progress: True, "bar"), "test").future], timeout=5)
     app.run()
     assert app.markdown[0].value == "found True"
 
@@ -160,10 +172,11 @@ def test_whoever_comes_back_to_work_under_way_does_not_wait_for_its_bar_again(mo
     monkeypatch.setattr(module, "_TEST_GATE", gate, raising=False)
 
     def script() -> None:
-        from app.components.long_work import long_work
-        from app.loaders import jobs
+        from app.compute import jobs
+        from app.shell.long_work import long_work
 
-        long_work("wait", "comes back", lambda _progress: jobs._TEST_GATE.wait(20), label="Wait")
+        waiting = jobs.Work(("comes back",), "cache", lambda _progress: jobs._TEST_GATE.wait(20))
+        long_work("wait", waiting, label="Wait")
 
     app = AppTest.from_function(script, default_timeout=20).run()
     app.run()
@@ -183,16 +196,16 @@ def test_it_starts_by_itself_and_leaves_no_bar_behind():
 def test_it_waits_for_the_button_where_asked_to():
     app = page("button", start=False).run()
     assert app.markdown[0].value == "nothing yet"
-    app.button(key="sum-start").click().run()
+    app.button(key="start-sum").click().run()
     assert app.markdown[0].value == "found 42"
 
 
 def test_what_was_stopped_is_not_started_again_by_itself():
     app = page("stopped", start=True)
-    app.session_state["sum-stopped"] = "stopped"
+    app.session_state["sum-stopped"] = work(until_given_up, "stopped").id
     app.run()
     assert (app.caption[0].value, app.markdown[0].value) == ("Stopped.", "nothing yet")
-    app.button(key="sum-start").click().run()
+    app.button(key="start-sum").click().run()
     assert app.markdown[0].value == "found 42"
 
 
@@ -211,18 +224,19 @@ def failing_page(monkeypatch: pytest.MonkeyPatch, name: str, seen_by: str) -> tu
     def script(name: str, seen_by: str) -> None:
         import streamlit as st
 
-        from app.components import long_work as component
-        from app.loaders import jobs
+        from app.compute import jobs
+        from app.shell import long_work as component
 
         def fail(_progress) -> int:
             jobs._TEST_CALLS.append(1)
             raise ValueError("no such layer")
 
+        failing = jobs.Work((name,), "cache", fail)
         if seen_by == "fragment" and "looked" not in st.session_state:
             st.session_state["looked"] = True
-            component.wait([jobs.jobs().watch(name, fail, "test").future])
-            component._show_progress("sum", name, fail, lambda: None)
-        component.long_work("sum", name, fail, label="Add it up")
+            component.wait([jobs.jobs().watch(failing, "test").future])
+            component._show_progress("sum", failing, lambda: None)
+        component.long_work("sum", failing, label="Add it up")
         st.write("the rest of the page")
 
     calls: list[int] = []
@@ -242,20 +256,21 @@ def test_a_failure_is_shown_once_and_waits_for_the_button(seen_by: str, monkeypa
     app.run()
     assert not app.error, "shown once"
     assert calls == [1], "not begun again by itself"
-    app.button(key="sum-start").click().run()
+    app.button(key="start-sum").click().run()
     assert calls == [1, 1]
     assert "The server's log has it under" in app.error[0].value
 
 
 def test_an_unreadable_cache_is_the_whole_pages_affair():
     def script() -> None:
-        from app.components.long_work import long_work
-        from engine.errors import CacheError
+        from app.compute.jobs import Work
+        from app.shell.long_work import long_work
+        from engine.core.errors import CacheError
 
         def fail(_progress) -> int:
             raise CacheError("the file is gone")
 
-        long_work("sum", "unreadable", fail, label="Add it up")
+        long_work("sum", Work(("unreadable",), "cache", fail), label="Add it up")
 
     app = AppTest.from_function(script, default_timeout=20).run()
     assert len(app.exception) == 1
@@ -283,7 +298,7 @@ def bar(monkeypatch) -> Bar:
     monkeypatch.setattr(module, "_page_jobs", lambda: own)
     monkeypatch.setattr(module, "_cache_jobs", lambda: for_cache)
     monkeypatch.setattr(module, "viewer", lambda: "somebody")
-    monkeypatch.setattr(module.st, "empty", lambda: drawn)
+    monkeypatch.setattr(module.st, "container", lambda **_key: SimpleNamespace(empty=lambda: drawn))
     monkeypatch.setattr(module, "_GLANCE", 0.02)
     return drawn
 
@@ -298,14 +313,14 @@ def test_what_a_page_depends_on_is_waited_for_behind_a_bar_and_remembered(bar: B
             time.sleep(0.01)
         return 7
 
-    assert module.awaited("key", compute) == module.awaited("key", compute) == 7
+    assert module.awaited(work(compute)) == module.awaited(work(compute)) == 7
     assert calls == [1]
     assert bar.drawn[-2:] == ["half way", "gone"]
 
 
 def test_what_is_quick_is_waited_for_without_a_bar(bar: Bar, monkeypatch):
     monkeypatch.setattr(module, "_GLANCE", 5.0)
-    assert module.awaited("key", lambda _progress: 7) == 7
+    assert module.awaited(work(lambda _progress: 7)) == 7
     assert bar.drawn == ["gone"]
 
 
@@ -315,8 +330,8 @@ def test_a_failure_of_what_is_waited_for_is_shown_once():
         raise ValueError("no such layer")
 
     with pytest.raises(ValueError, match="no such layer"):
-        module.awaited("key", fail)
-    assert module.awaited("key", lambda _progress: 3) == 3
+        module.awaited(work(fail))
+    assert module.awaited(work(lambda _progress: 3)) == 3
 
 
 @pytest.mark.usefixtures("bar")
@@ -337,26 +352,28 @@ def test_a_viewer_who_leaves_does_not_lose_the_work(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Bar, "progress", leave)
         with pytest.raises(Left):
-            module.awaited("key", compute)
+            module.awaited(work(compute))
     gate.set()
-    assert module.awaited("key", compute) == 7
+    assert module.awaited(work(compute)) == 7
     assert calls == [1]
 
 
 @pytest.mark.usefixtures("bar")
 def test_studies_of_the_whole_cache_hold_up_nothing_else():
     gate = threading.Event()
-    sweeps = [module._cache_jobs().watch(name, lambda _progress: gate.wait(20), "others") for name in ("one", "two")]
-    assert module.awaited("verdict", lambda _progress: 7) == 7
+    sweeps = [
+        module._cache_jobs().watch(work(lambda _progress: gate.wait(20), name), "others") for name in ("one", "two")
+    ]
+    assert module.awaited(work(lambda _progress: 7, "verdict")) == 7
     assert not any(sweep.future.done() for sweep in sweeps)
     gate.set()
-    assert module.awaited("one", lambda _progress: pytest.fail("computed twice"), whole_cache=True) is True
+    assert module.awaited(work(lambda _progress: pytest.fail("computed twice"), "one"), whole_cache=True) is True
 
 
 @pytest.mark.usefixtures("bar")
 def test_a_job_finds_and_leaves_what_pages_wait_for():
     told: list[str] = []
-    rows = module.within_a_job("rows", lambda progress: [progress(0.5, "half way"), 7][1])
+    rows = module.within_a_job(work(lambda progress: [progress(0.5, "half way"), 7][1], "rows"))
     assert rows(lambda _share, text: told.append(text)) == 7
     assert told == ["half way"]
-    assert module.awaited("rows", lambda _progress: pytest.fail("computed twice"), whole_cache=True) == 7
+    assert module.awaited(work(lambda _progress: pytest.fail("computed twice"), "rows"), whole_cache=True) == 7

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.registry import page_for
 from tests.app.driver import ROOT, open_app
 
-HEAVY = {"pandas", "scipy", "duckdb", "app.components.page"}
+HEAVY = {"pandas", "scipy", "duckdb", "app.shell.page"}
 
 
 def test_the_first_sign_waits_for_no_library():

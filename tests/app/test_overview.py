@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.links import run_query
 from app.plots import overview as plots
 from app.plots.theme import Theme
-from app.selection import Protocol, Selection, Slice, run_names
-from app.view import View
+from app.state.links import run_query
+from app.state.selection import Protocol, Selection, Slice
+from app.state.view import View
+from engine.core.labels import run_names
 from engine.store import open_cache
 from engine.sweep import diagnose, look_first, single_models
-from engine.verdict_sweep import judge_cache, reason
+from engine.verdict.cache import judge_cache, reason
 from tests.app.driver import bodies, figures, numbers, open_app, published, shown, traces, uncounted, verdict
 
 
@@ -139,7 +140,8 @@ def test_where_to_look_first_names_the_engines_runs_and_its_links_open_them(
     app = open_app(cache_path, monkeypatch, "overview")
     anchors = [
         re.fullmatch(r'<a href="([^"]+)" target="_self" style="color: inherit">(.+)</a>', body)
-        for body in bodies(app)[1:]
+        for body in bodies(app)
+        if body.startswith("<a ")
     ]
     first = look_first(rows)
     with open_cache(cache_path) as cache:

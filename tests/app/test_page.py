@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.components.page import Page
 from app.plots.theme import Theme
+from app.shell.page import Page
 from tests.app.driver import ROOT
 
 SHOWING = {"page.verdict", "page.note", "page.heading", "page.text", "page.caption", "page.figure", "page.table",
@@ -30,7 +30,7 @@ def test_a_fragment_that_is_drawn_again_replaces_what_it_said(kind: str):
 
 
 def fragments() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for path in sorted([*ROOT.glob("pages/*.py"), *ROOT.glob("app/components/*.py")]):
+    for path in sorted([*ROOT.glob("pages/*.py"), *ROOT.glob("app/parts/*.py"), *ROOT.glob("app/shell/*.py")]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and "fragment" in map(ast.unparse, node.decorator_list):
                 yield f"{Path(path).name}: {node.name}", node

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import view
-from app.components.reliability_parts import MOST_RUNS
+from app.parts.reliability import MOST_RUNS
 from app.plots.reliability import class_gaps, diagram, diagram_title, tertile_map
 from app.plots.theme import OVER_CONFIDENT, UNDER_CONFIDENT, Theme
+from app.state import view
 from engine.benchmark import run_benchmark
-from engine.mechanism import reliability_map
 from engine.metrics import ece, reliability_table
-from engine.reliability import calibration_summary, class_table
-from engine.verdict_browse import reliability_sentence
+from engine.metrics.mechanism import reliability_map
+from engine.metrics.reliability import calibration_summary, class_table
+from engine.verdict.wording import reliability_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
 
 SPREAD = "spread of routing entropy over depth"
@@ -185,7 +185,7 @@ def test_a_redraw_reads_no_other_run_and_fits_nothing_again(cache_of_kinds: Path
         return load_run(cache, run_id, **options)
 
     monkeypatch.setattr(view, "load_run", only_the_chosen_one)
-    monkeypatch.setattr("app.loaders.results_browse.run_benchmark", None)  # cannot be called
+    monkeypatch.setattr("app.compute.reliability.run_benchmark", None)  # cannot be called
     again = open_app(cache_of_kinds, monkeypatch, "reliability", **chosen)
     assert figures(again) == figures(first)
     open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature="confidence itself")
@@ -195,7 +195,7 @@ def test_other_bins_draw_the_same_fit(cache_of_kinds: Path, monkeypatch):
     open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"])
     run = load(cache_of_kinds, "full-s0")
     fitted = run_benchmark(run, ["ts"], n_bootstrap=0)
-    monkeypatch.setattr("app.loaders.results_browse.run_benchmark", None)  # cannot be called
+    monkeypatch.setattr("app.compute.reliability.run_benchmark", None)  # cannot be called
     app = open_app(
         cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"], bins="23"
     )

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from app.__main__ import main
-from app.cache_summary import summarise
+from app.compute.overview import summarise
 from app.export import Item, page_html, print_value
 from app.plots.theme import Theme, empty_figure
 from app.report import MOST_RUNS, Settings, build_report
@@ -24,12 +24,12 @@ from app.report.blind import BlindCache
 from app.report.pdf import NoBrowser, find_browser
 from app.report.sections import whole_cache
 from app.report.study import study_run
-from engine.errors import UnknownName
-from engine.features import feature
+from engine.core.errors import UnknownName
+from engine.features import FEATURES, Feature, feature
 from engine.store import open_cache, publish
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
-from engine.verdict_sweep import judge_cache, judge_stability
+from engine.verdict.cache import judge_cache, judge_stability
 from tests.app.driver import ROOT, open_app, published
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -39,7 +39,7 @@ FULL, IMPORTED = "toy · dice · Full-AR · seed 0", "unknown · dice · importe
 @pytest.fixture(autouse=True)
 def _few_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controls are the engine's, tested there; here they need not be exact."""
-    monkeypatch.setattr("app.report.study.N_WORLDS", 20)
+    monkeypatch.setattr("app.report.study.N_SIMULATIONS", 20)
 
 
 def sections(items: list[Item]) -> dict[str, list[Item]]:
@@ -278,11 +278,11 @@ def test_the_overview_makes_a_report_on_demand(cache_of_kinds: Path, monkeypatch
         made.append((arguments, settings))
         return build_report(*arguments, **settings)
 
-    monkeypatch.setattr("app.loaders.reports.build_report", build)
+    monkeypatch.setattr("app.shell.report_button.build_report", build)
     app = open_app(cache_of_kinds, monkeypatch, "overview", support="7")
     assert made == [], "nothing is computed before the button is pressed"
-    monkeypatch.setattr("app.loaders.results_sweep.diagnose", None)  # the Overview has the rows
-    app.button(key="report-start").click().run()
+    monkeypatch.setattr("app.compute.sweep.diagnose", None)  # the Overview has the rows
+    app.button(key="start-report").click().run()
     assert not app.exception
     assert not app.error
     assert made[0][0][1:] == ((), Settings("r_agg", 7))
@@ -296,17 +296,17 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
         swept.append(settings["min_support"])
         return diagnose(*arguments, **settings)
 
-    monkeypatch.setattr("app.loaders.results_sweep.diagnose", counted)
+    monkeypatch.setattr("app.compute.sweep.diagnose", counted)
     monkeypatch.setattr("app.report.diagnose", None)  # nobody else diagnoses
     query = {"backbone": "toy", "variant": "Full-AR", "support": "6"}
     app = open_app(cache_of_kinds, monkeypatch, "gap", **query)
-    assert app.button(key="report-run-start").label == "Report on this run"
+    assert app.button(key="start-report-run").label == "Report on this run"
     assert swept == [], "nothing is computed before the button is pressed"
-    app.button(key="report-run-start").click().run()
+    app.button(key="start-report-run").click().run()
     assert not app.error
     assert "Save the report" in [button.label for button in app.get("download_button")]
     other = open_app(cache_of_kinds, monkeypatch, "gap", **query, run="seed 1")
-    other.button(key="report-run-start").click().run()
+    other.button(key="start-report-run").click().run()
     assert not other.error
     open_app(cache_of_kinds, monkeypatch, "overview", support="6")
     assert swept == [6], "every run is tested once for all reports and for the Overview"
@@ -314,15 +314,24 @@ def test_every_page_on_a_run_makes_its_report_in_the_background(cache_of_kinds: 
 
 def test_the_report_of_a_run_can_be_stopped(cache_of_kinds: Path, monkeypatch):
     gate = threading.Event()
-    monkeypatch.setattr("app.loaders.reports.build_report", lambda *_, **__: gate.wait(20))
-    monkeypatch.setattr("app.components.long_work.FIRST_LOOK", 0.5)
+    monkeypatch.setattr("app.shell.report_button.build_report", lambda *_, **__: gate.wait(20))
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.5)
     try:
         app = open_app(cache_of_kinds, monkeypatch, "gap", backbone="toy", variant="Full-AR", support="9")
-        app.button(key="report-run-start").click().run()
-        app.button(key="report-run-stop").click().run()
+        app.button(key="start-report-run").click().run()
+        app.button(key="stop-report-run").click().run()
         assert "Stopped." in [caption.value for caption in app.caption]
     finally:
         gate.set()
+
+
+def test_a_new_feature_that_needs_logits_is_reported(cache_of_kinds: Path, monkeypatch):
+    largest = Feature("largest_logit", "largest logit", "max_k z_k", "logits", lambda run: run.logits.max(axis=1))
+    monkeypatch.setitem(FEATURES, "largest_logit", largest)
+    with open_cache(cache_of_kinds) as cache:
+        found = study_run(BlindCache(cache), "full-s0", Settings("largest_logit"), lambda _share, _text: None)
+    assert found.missing == ""
+    assert "largest logit" in found.tested.verdict.sentence
 
 
 def test_the_sentence_and_the_figure_of_a_run_are_of_the_same_worlds(cache_of_kinds: Path):

@@ -23,7 +23,7 @@ SECRETS = (
 
 @pytest.fixture(autouse=True)
 def _few_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.report.study.N_WORLDS", 20)
+    monkeypatch.setattr("app.report.study.N_SIMULATIONS", 20)
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from app.links import run_query
-from app.selection import Protocol, RunName, Selection, Slice, run_names
-from app.view import View
+from app.state.links import run_query
+from app.state.selection import Protocol, Selection, Slice
+from app.state.view import View
+from engine.core.labels import RunName, run_names
 from engine.store import RunRecord, open_cache
 from tests.app.driver import open_app, published
 

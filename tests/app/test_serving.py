@@ -21,7 +21,7 @@ from websockets.exceptions import InvalidStatus
 from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
-from engine.importing.isolated import UPLOAD_LIMITS
+from engine.sandbox.importing import UPLOAD_LIMITS
 from tests.serving import ROOT, Served, serve
 from tests.viewers import Seen, Viewer, run_through
 
@@ -195,7 +195,7 @@ def test_every_line_after_the_first_viewer_is_json(served: Served):
 def test_every_fragment_is_ours():
     """Streamlit's own would show errors that lead nowhere."""
     for path in (*ROOT.glob("app/**/*.py"), *ROOT.glob("pages/*.py")):
-        if path != ROOT / "app/components/fragment.py":
+        if path != ROOT / "app/shell/fragment.py":
             assert "st.fragment" not in path.read_text(), path
 
 

@@ -21,18 +21,18 @@ import streamlit as st
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
-from app.components.bringing import MAX_MEGABYTES
-from app.coverage import coverage
-from app.export.spreadsheet import to_csv
-from app.loaders.own import OWN, Own
-from app.local_files import VARIABLE, local_files
+from app.compute.own_data import OWN, Own
+from app.export import to_csv
+from app.parts.upload import MAX_MEGABYTES
+from app.parts.yourdata import coverage
 from app.registry import PAGES, page_for
 from app.serving.gate import USER_HEADER
-from engine.binning import tertiles
+from app.serving.local_files import VARIABLE, local_files
+from engine.core.binning import tertiles
+from engine.core.types import RunData
 from engine.importing.examples import EXAMPLE_NAME, example_csv
-from engine.types import RunData
 from engine.verdict import judge
-from engine.verdict_scores import judge_scores
+from engine.verdict.features import judge_scores
 from tests.app.driver import ROOT, open_app, shown, verdict
 
 SESSION = "test session id"  # what AppTest calls every session
@@ -161,7 +161,7 @@ def test_every_page_works_on_it(kind: str, cache_of_kinds: Path, monkeypatch):
         assert app.title[0].value == page.question
         assert app.selectbox(key="cache").value == OWN
         assert app.selectbox(key="backbone").value == "your model"
-        assert "border-left" in "".join(element.proto.body for element in app.get("html")), page.name
+        assert verdict(app), page.name
 
 
 def test_the_scores_are_those_of_the_slice(cache_of_kinds: Path, monkeypatch):
@@ -415,7 +415,7 @@ def test_no_more_of_a_folder_is_listed_than_is_offered(tmp_path: Path, monkeypat
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setattr("app.local_files._MOST", 2)
+    monkeypatch.setattr("app.serving.local_files._MOST", 2)
     seen = []
     monkeypatch.setattr(os, "walk", lambda top, walk=os.walk: (seen.append(found[0]) or found for found in walk(top)))
     assert list(local_files("localhost")) == ["a.csv", "b.csv"]

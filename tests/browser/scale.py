@@ -27,12 +27,12 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from app.links import run_query  # noqa: E402
 from app.registry import PAGES  # noqa: E402
-from app.selection import Protocol, Selection, Slice  # noqa: E402
-from app.view import View  # noqa: E402
-from engine.bench.scale_data import write_sweep  # noqa: E402
+from app.state.links import run_query  # noqa: E402
+from app.state.selection import Protocol, Selection, Slice  # noqa: E402
+from app.state.view import View  # noqa: E402
 from engine.store import Cache, open_cache, publish  # noqa: E402
+from tests.bench.data import write_sweep  # noqa: E402
 from tests.browser.windows import launch, switch  # noqa: E402
 from tests.serving import serve, serve_bare  # noqa: E402
 

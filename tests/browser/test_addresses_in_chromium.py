@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.serving import Served, serve
 
+pytestmark = pytest.mark.faults  # on a server of its own
 SCRIPT = Path(__file__).with_name("hurried_main.py")
 SLIDERS = [
     ("bandwidth", "linked=false", "Bandwidth on routing", "hr"),

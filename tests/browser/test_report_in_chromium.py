@@ -32,7 +32,7 @@ def reports(cache_of_kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> d
     """The same report, drawn in light (as it is made) and in dark colours."""
     folder, made = tmp_path_factory.mktemp("report"), {}
     with pytest.MonkeyPatch.context() as patch, open_cache(cache_of_kinds) as cache:
-        patch.setattr("app.report.study.N_WORLDS", 20)
+        patch.setattr("app.report.study.N_SIMULATIONS", 20)
         for dark in (False, True):
             patch.setattr("app.report.sections._THEME", Theme(dark=dark))
             made[dark] = folder / f"{'dark' if dark else 'light'}.html"

@@ -8,7 +8,7 @@ from torch import nn
 
 from cache_builder.block_norms import block_paths, capture_block_norms, mean_norm
 from cache_builder.models import create_model
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 
 def images(n: int = 4, size: int = 32) -> torch.Tensor:

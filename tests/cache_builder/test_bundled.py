@@ -9,7 +9,7 @@ from cache_builder.extract import trained_record
 from cache_builder.one_run import without_denormals
 from cache_builder.provenance import describe
 from cache_builder.train import train
-from engine.published import load
+from engine.paper.published import load
 from engine.store import default_shards_directory, open_cache, publish, read_shard
 from engine.store.shard import shard_path
 from engine.sweep import diagnose

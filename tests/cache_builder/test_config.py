@@ -4,7 +4,7 @@ import pytest
 
 from cache_builder.config import RECIPES, Recipe, RunConfig, load_recipe
 from cache_builder.models.registry import backbone
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 
 
 def test_the_replica_is_the_papers_design_at_a_micro_scale():

@@ -22,7 +22,7 @@ from cache_builder.datasets import (
     split_fingerprint,
     to_input,
 )
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 
 
 def pixels(n, side=32, channels=3, seed=0):

@@ -12,7 +12,7 @@ from cache_builder import workers
 from cache_builder.devices import parse_gpus, pick_device, spread
 from cache_builder.one_run import Outcome, Places
 from cache_builder.progress import quiet
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 
 @pytest.fixture

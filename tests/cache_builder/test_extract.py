@@ -25,7 +25,7 @@ from cache_builder.extract import (
 from cache_builder.models import create_model
 from cache_builder.routing import routing_layers
 from cache_builder.train import train
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 
 CPU = torch.device("cpu")
 

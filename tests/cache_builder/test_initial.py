@@ -12,7 +12,7 @@ from cache_builder.models import create_model
 from cache_builder.one_run import Places, is_finished, run_one
 from cache_builder.progress import quiet
 from cache_builder.train import train
-from engine.errors import CacheError, UnknownName
+from engine.core.errors import CacheError, UnknownName
 from engine.store import read_shard
 
 CPU = torch.device("cpu")

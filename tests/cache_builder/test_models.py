@@ -10,7 +10,7 @@ from cache_builder.models import BACKBONES, create_model
 from cache_builder.models.routed import Recorder, RoutedBlocks
 from cache_builder.models.seams import SUBLAYERS, SwinTransformerBlock, insert_routing, stages, token_grid
 from cache_builder.routing import capture_entropies, routing_layers
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 
 MICRO = ("micro_vit", "micro_deit", "micro_swin")
 

@@ -7,7 +7,7 @@ from cache_builder.__main__ import main
 from cache_builder.config import load_recipe
 from cache_builder.plan import plan
 from cache_builder.train import Trainer, loss_of
-from engine.published import load
+from engine.paper.published import load
 
 NAMES = {
     "swin_tiny": "Sw-T", "deit_small": "DeiT-S", "vit_base": "ViT-B/16",

@@ -12,7 +12,7 @@ from cache_builder.models.seams import token_grid
 from cache_builder.precision import MODES, Precision
 from cache_builder.routing import capture_entropies, routing_layers
 from cache_builder.train import train
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 from tests.cache_builder.cuda_rules import EmulatedAutocast
 
 MICRO = [name for name in BACKBONES if name.startswith("micro")]

@@ -20,7 +20,7 @@ from cache_builder.one_run import Outcome, Places, is_finished
 from cache_builder.progress import quiet
 from cache_builder.ray_sweep import MissingPackage, sweep_on_ray
 from cache_builder.sweep import Overall, sweep
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 from engine.store import read_shard, shard_paths, write_shard
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +124,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path, flawed):
     assert "VisionTransformer" in reasons[flawed[1].run_id]
 
 
+@pytest.mark.faults
 def test_neither_a_failing_run_nor_a_killed_worker_stops_the_other_worker(tmp_path, flawed):
     killed = []
 
@@ -139,6 +140,7 @@ def test_neither_a_failing_run_nor_a_killed_worker_stops_the_other_worker(tmp_pa
     assert sorted([*trained(outcomes), *reasons]) == sorted(config.run_id for config in flawed)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupt_stops_the_sweep_and_its_workers(tmp_path, configs, workers):
     def interrupt(_fraction, _text):
@@ -183,6 +185,7 @@ def test_two_processes_give_the_same_shards_as_one(tmp_path, configs, serial):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+@pytest.mark.faults
 def test_two_ray_workers_give_the_same_shards_as_one_process(tmp_path, configs, flawed, serial):
     target = places(tmp_path / "ray")
     outcomes = sweep_on_ray([*flawed[:2], *configs], target, address="local", workers=2, progress=quiet)
@@ -192,6 +195,7 @@ def test_two_ray_workers_give_the_same_shards_as_one_process(tmp_path, configs, 
     assert sweep_on_ray(configs, target, address="local", workers=2, progress=quiet) == []
 
 
+@pytest.mark.faults
 def test_a_ray_task_that_is_lost_fails_its_run_only(tmp_path, configs, monkeypatch):
     class RayError(Exception):
         pass
@@ -234,6 +238,7 @@ def test_without_ray_the_error_names_the_package(tmp_path, configs, monkeypatch)
         ray_sweep.sweep_on_ray(configs, places(tmp_path), address="local", progress=quiet)
 
 
+@pytest.mark.faults
 def test_twenty_kills_lose_only_the_run_in_progress(tmp_path, configs, serial):
     routed = configs[:3]  # each with an ensemble beside it
     settings = json.dumps([config.as_dict() for config in routed])

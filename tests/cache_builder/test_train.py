@@ -9,7 +9,7 @@ import torch
 from cache_builder.checkpoint import claimed, load_checkpoint, save_checkpoint
 from cache_builder.devices import pick_device
 from cache_builder.train import Trainer, build_model, derived_seed, loss_of, train
-from engine.errors import CacheError, InvalidInput
+from engine.core.errors import CacheError, InvalidInput
 
 
 class Killed(Exception):

@@ -18,11 +18,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from app.loaders.own import _state
-from engine.errors import CacheError
+from app.compute.own_data import _state
+from engine.core.errors import CacheError
+from engine.sandbox.sql import ask
 from engine.store import open_cache, publish
 from engine.store.atomic import HOST, log_of, remove_leftovers
-from engine.store.sql import ask
 from tests.faults.mounting import in_mounts_of, in_private_mounts
 from tests.faults.scene import Audience, Scene, progress
 from tests.serving import ROOT, Served, serve
@@ -31,7 +31,7 @@ from tests.viewers import Seen, Viewer, run_through
 PUBLISH = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from engine.errors import CacheError
+from engine.core.errors import CacheError
 from engine.store import publish
 print("ready", flush=True)
 try:
@@ -46,7 +46,7 @@ except CacheError as error:
 PERSIST = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
-from engine.errors import CacheError
+from engine.core.errors import CacheError
 from engine.store import publish
 while True:
     try:

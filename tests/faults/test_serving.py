@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 from websockets.frames import CloseCode
 
-from app.loaders.jobs import PATIENCE
+from app.compute.jobs import PATIENCE
 from app.registry import PAGES
 from engine.store import publish
 from tests.faults.mounting import in_private_mounts
@@ -27,11 +27,11 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import numpy as np
-from engine.errors import RouteCalError
-from engine.importing.isolated import read_isolated
+from engine.core.errors import RouteCalError
+from engine.sandbox.importing import read_isolated
 from engine.store import RunRecord
 from engine.store.scratch import publish_own
-from engine.store.sql import ask
+from engine.sandbox.sql import ask
 names = dict.fromkeys(("run_id", "suite", "backbone", "dataset", "variant"), "a")
 record = RunRecord(**names, confidence=np.random.default_rng(0).random(50_000), correct=np.ones(50_000))
 for work in (

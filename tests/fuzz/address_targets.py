@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from app.registry import PAGES, ROOT, page_for
-from tests.app.driver import open_app, published, shown
+from tests.app.driver import keyed, open_app, published
 from tests.conftest import made_up_run
 from tests.fuzz.target import Target, scratch
 
@@ -124,8 +124,8 @@ def addresses(draw: DrawFn, page: str) -> dict[str, Any]:
 
 def _open(page: str, patch: pytest.MonkeyPatch, query: dict[str, Any]) -> Any:
     # As tests/app/conftest.py does: long work is waited for, and AppTest does not take the place of `__main__`.
-    patch.setattr("app.components.long_work.FIRST_LOOK", 100.0)
-    patch.setattr("app.loaders.jobs.PATIENCE", 200.0)
+    patch.setattr("app.shell.long_work.FIRST_LOOK", 100.0)
+    patch.setattr("app.compute.jobs.PATIENCE", 200.0)
     patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     return open_app(cache(), patch, page, **query)
 
@@ -137,7 +137,7 @@ def _target(page: str) -> Target:
         assert app.title[0].value == page_for(page).question
         calm = [element.value for kind in ("info", "warning") for element in app.get(kind)]
         errors = [element.value for element in app.get("error")]
-        assert "border-left" in shown(app) or calm, f"neither a verdict nor a message: {errors}"
+        assert keyed(app, "verdict") or calm, f"neither a verdict nor a message: {errors}"
         assert not errors, errors
 
     return Target(f"page {page}", st.deferred(lambda: addresses(page)), body, quick=2, round=5)

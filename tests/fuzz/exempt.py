@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from engine import (
-    benchmark,
-    binning,
-    calibrators,
-    claims,
-    controls,
-    errors,
-    evidence,
-    feature_search,
-    features,
-    gaps,
-    grouping,
-    importing,
-    kernel,
-    latex,
-    limited,
-    limited_child,
-    mechanism,
-    placing,
-    probes,
-    published,
-    pvalues,
-    reliability,
-    store,
-    threads,
-    types,
-    validation,
-    verdict,
-    verdict_bandwidth,
-    verdict_benchmark,
-    verdict_probes,
-    verdict_sweep,
-    wording,
-)
+from engine import benchmark, calibrators, controls, features, gaps, importing, kernel, probes, store, verdict
+from engine import paper as evidence
+from engine.core import binning, errors, grouping, latex, pvalues, threads, types, validation
+from engine.core import labels as wording
+from engine.core import ranking as placing
+from engine.features import search as feature_search
+from engine.metrics import mechanism, reliability
+from engine.paper import claims, published
+from engine.sandbox import child as limited_child
+from engine.sandbox import run as limited
+from engine.verdict import bandwidth as verdict_bandwidth
+from engine.verdict import benchmark as verdict_benchmark
+from engine.verdict import cache as verdict_sweep
+from engine.verdict import probes as verdict_probes
 
 RESULT = "a result: functions return it, and the fuzz reads all its fields and properties there"
 BEHIND = "behind the door: takes what another public function has checked, and is reached through it"
@@ -43,13 +23,12 @@ EXCEPTION = "an error, raised by what is fuzzed"
 ABSTRACT = "an interface or a type alias; what implements it is fuzzed"
 NO_INPUT = "takes nothing that a caller could get wrong"
 WORDS = "puts numbers of a result, or text of a table, into words or LaTeX; fed by what is fuzzed, tested by hand"
-FRAMES = "takes frames that other functions made over a whole cache; minutes a call, walked in tests/engine/evidence"
+FRAMES = "takes frames that other functions made over a whole cache; minutes a call, walked in tests/engine/paper"
 PROCESS = "starts or is the limited child process; the import targets go through it"
 
 REASONS: dict[str, tuple[object, ...]] = {
     RESULT: (
         benchmark.BandwidthCurves,
-        benchmark.BandwidthPoint,
         benchmark.BenchmarkResult,
         benchmark.Leader,
         benchmark.Scoreboard,
@@ -115,7 +94,7 @@ REASONS: dict[str, tuple[object, ...]] = {
     ),
     BEHIND: (
         binning.histogram_edges,
-        controls.cries_wolf,
+        controls.raises_false_alarms,
         binning.equal_width_edges,
         binning.equal_width_bins,
         binning.equal_mass_sizes,
@@ -127,6 +106,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         calibrators.Samples,
         controls.accuracy_given_confidence,
         controls.plant_gap,
+        features.columns_of,
         features.layer_mean,
         features.layer_std,
         features.layer_slope,
@@ -134,7 +114,9 @@ REASONS: dict[str, tuple[object, ...]] = {
         grouping.quantile_groups,
         pvalues.monte_carlo_pvalue,
         pvalues.sign_test,
+        types.NotRead,
         types.RunData,
+        types.silent,
         validation.vector,
         validation.matrix,
         validation.confidence,
@@ -182,7 +164,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         latex.mark_best,
         latex.render,
         placing.places,
-        verdict.format_p,
+        wording.format_p,
         verdict_sweep.could_have_seen,
     ),
     FRAMES: (

@@ -22,13 +22,13 @@ from numpy.lib import format as npy
 
 from cache_builder.__main__ import main
 from cache_builder.provenance import code_version
-from engine.errors import RouteCalError
+from engine.core.errors import RouteCalError
 from engine.importing import build_record, choose_columns, guess_mapping, read_stream, read_table
-from engine.importing.building import RunIdentity
+from engine.importing.build import RunIdentity
 from engine.importing.checking import find_problems
 from engine.importing.grouping import column_groups, with_extra
-from engine.importing.isolated import read_isolated
 from engine.importing.preview import first_rows, understood
+from engine.sandbox.importing import read_isolated
 from tests.fuzz.damage import damaged
 from tests.fuzz.outcome import watched
 from tests.fuzz.strategies import CONFIDENCE, CORRECT, LABELS, LOGITS, PROBABILITIES, PROFILE, RHO, Size, spoilt

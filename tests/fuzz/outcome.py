@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.errors import InvalidInput, RouteCalError
+from engine.core.errors import InvalidInput, RouteCalError
 
 SECONDS = 10
 MEMORY_BYTES = 3 << 30

@@ -14,9 +14,12 @@ import pandas as pd
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from engine import claims, published, pvalues, sweep, verdict_sweep
-from engine.errors import first_line
-from engine.mechanism import training_entropy
+from engine import sweep
+from engine.core import labels, pvalues
+from engine.core.errors import first_line
+from engine.core.types import COLUMNS
+from engine.metrics.mechanism import training_entropy
+from engine.paper import claims, published
 from engine.store import (
     Cache,
     Layer,
@@ -28,21 +31,19 @@ from engine.store import (
     verify_shard,
     write_shard,
 )
+from engine.verdict import cache as verdict_sweep
 from tests.conftest import made_up_run
 from tests.fuzz.catalogue.entry import UNTESTABLE
 from tests.fuzz.damage import damaged
 from tests.fuzz.outcome import sound
 from tests.fuzz.strategies import (
     ANYTHING,
-    BINS,
     CONFIDENCE,
     CORRECT,
     FEATURE,
     LABELS,
     LOGITS,
-    MATCHING,
     PROFILE,
-    QUANTILES,
     RHO,
     SCALARS,
     Size,
@@ -167,24 +168,23 @@ def _cache() -> Cache:
 
 @st.composite
 def queries(draw: DrawFn) -> dict[str, Any]:
-    """Settings of `Cache.contingency`, at most one of them wrong."""
-    size = Size(60, 5, 6)
-    kinds = {"feature": FEATURE, "n_bins": BINS, "matching": MATCHING, "quantiles": QUANTILES}
-    query = {"run_id": draw(st.sampled_from(["full", "plain"]))} | {
-        name: draw(kind.valid(size)) for name, kind in kinds.items()
+    """Arguments of `Cache.load`, at most one of them wrong."""
+    query: dict[str, Any] = {
+        "run_id": draw(st.sampled_from(["full", "plain"])),
+        "columns": draw(st.sets(st.sampled_from(sorted(COLUMNS)))),
     }
-    fault = draw(st.sampled_from([None, None, "run_id", *kinds]))
+    fault = draw(st.sampled_from([None, None, *query]))
     if fault is not None:
-        query[fault] = draw(kinds[fault].wrong if fault in kinds else st.one_of(SCALARS, st.text()))
+        query[fault] = draw(st.one_of(SCALARS, st.text(), st.sets(st.text(), min_size=1)))
     return query
 
 
 def cache_calls(query: dict[str, Any]) -> None:
     cache = _cache()
-    named = ("run_id", "feature", "layers", "summary", "n_bins", "matching", "quantiles")
-    sound(lambda: cache.contingency(**query), query, named=named)
+    named = ("run_id", "columns")
+    sound(lambda: cache.load(**query), query, named=named)
     run_id = query["run_id"]
-    for read in (cache.load, cache.layers, cache.epochs, cache.epoch_metrics):
+    for read in (cache.layers, cache.epochs, cache.epoch_metrics):
         sound(lambda read=read: read(run_id), query, named=named, missing=("n_sources",))
     sound(lambda: training_entropy(cache.epochs(run_id)), query, named=named)
 
@@ -359,7 +359,7 @@ COVERED = (
     sweep.stability,
     sweep.sorted_pvalues,
     sweep.look_first,
-    sweep.is_ensemble,
+    labels.is_ensemble,
     verdict_sweep.judge_cache,
     verdict_sweep.judge_stability,
     verdict_sweep.reason,

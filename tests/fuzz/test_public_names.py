@@ -11,22 +11,35 @@ from tests.fuzz import import_targets, store_targets
 from tests.fuzz.catalogue import ENTRIES
 from tests.fuzz.exempt import REASONS
 
-PROGRAMS = {"engine.__main__", "engine.bench", "engine.commands", "engine.command_line", "engine.terminal"}
+PROGRAMS = {"engine.__main__", "engine.commands"}
 """Command lines and measurements, not functions to call."""
+BY_MODULE = {"engine.core", "engine.features", "engine.metrics", "engine.verdict"}
+"""Packages whose modules are called directly, besides what their `__init__` re-exports."""
+
+
+ALSO = ("engine.paper.claims", "engine.paper.published", "engine.sandbox.run", "engine.sandbox.child")
+
+
+def modules() -> Iterator[str]:
+    yield from ALSO
+    for found in pkgutil.iter_modules(engine.__path__, "engine."):
+        if found.name not in PROGRAMS:
+            yield found.name
+        if found.name in BY_MODULE:
+            package = importlib.import_module(found.name)
+            yield from (inner.name for inner in pkgutil.iter_modules(package.__path__, f"{found.name}."))
 
 
 def public() -> Iterator[tuple[str, object]]:
     """What `__all__` of a package lists; of a plain module, whatever it defines without an underscore."""
-    for found in pkgutil.iter_modules(engine.__path__, "engine."):
-        if found.name in PROGRAMS:
-            continue
-        module = importlib.import_module(found.name)
+    for found in modules():
+        module = importlib.import_module(found)
         listed = getattr(module, "__all__", None)
         names = listed if listed is not None else [name for name in vars(module) if not name.startswith("_")]
         for name in names:
             value = getattr(module, name)
-            if callable(value) and (listed is not None or getattr(value, "__module__", "") == found.name):
-                yield f"{found.name}.{name}", value
+            if callable(value) and (listed is not None or getattr(value, "__module__", "") == found):
+                yield f"{found}.{name}", value
 
 
 def test_every_public_function_is_fuzzed_or_says_why_not():

@@ -9,7 +9,7 @@ import pandas as pd
 
 from engine.benchmark.tables import scores, studies
 from engine.benchmark.tables.parts import Material, Table, cells_of, is_block_ar, is_vit
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 __all__ = ["BUILDERS", "Builder", "Material", "Table", "build_tables"]
 

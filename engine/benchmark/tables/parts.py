@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from engine import latex
-from engine.benchmark.aggregate import aggregate_seeds
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.rankings import aggregate_seeds
 from engine.benchmark.scores import METRICS
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
-from engine.types import CELL
-from engine.wording import counted
-
-VARIANT_LABELS = {"baseline": "Baseline", "block_ar": "Block-AR", "full_ar": "Full-AR", "drloc": "DrLoc"}
+from engine.core import latex
+from engine.core.labels import counted, variant_label
+from engine.core.types import CELL
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +68,10 @@ class Column:
         return latex.number(self.scale * mean, digits, signed=signed)
 
 
-def cell_title(cell: dict[str, object]) -> str:
+def cell_title(cell: dict[str, Any]) -> str:
     """Such as `Block-AR (b = 2), swin_tiny / cifar10, suite paper`."""
-    variant = VARIANT_LABELS.get(str(cell["variant"]), str(cell["variant"]))
-    size = "" if pd.isna(cell["block_size"]) else f" (b = {cell['block_size']})"  # type: ignore[call-overload]
-    return f"{variant}{size}, {cell['backbone']} / {cell['dataset']}, suite {cell['suite']}"
+    variant = variant_label(cell["variant"], cell["block_size"])
+    return f"{variant}, {cell['backbone']} / {cell['dataset']}, suite {cell['suite']}"
 
 
 def split_cells(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

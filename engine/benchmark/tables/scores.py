@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from engine import latex
-from engine.benchmark.aggregate import aggregate_seeds
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.rankings import aggregate_seeds
 from engine.benchmark.scores import HEADLINE, METRICS
+from engine.benchmark.setup import REFERENCE
 from engine.benchmark.tables.parts import (
     Column,
     Material,
@@ -21,6 +20,7 @@ from engine.benchmark.tables.parts import (
     wide,
 )
 from engine.calibrators import CALIBRATORS
+from engine.core import latex
 
 VIT_METHODS = ("ts", "bbq", "rcmmc", "nw_conf_routing")
 VIT_METRICS = ("ece", "adaptive_ece", "worst_tertile_ece")

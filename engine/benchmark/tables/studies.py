@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from engine import latex
-from engine.benchmark.aggregate import rank_one_counts, split_trials
-from engine.benchmark.methods import REFERENCE
+from engine.benchmark.rankings import rank_one_counts, split_trials
 from engine.benchmark.scores import METRICS
 from engine.benchmark.sensitivity import size_curves
+from engine.benchmark.setup import REFERENCE
 from engine.benchmark.tables.parts import Material, Table, cells_of, is_vit, split_cells
 from engine.calibrators import CALIBRATORS
+from engine.core import latex
+from engine.core.types import CELL
 from engine.features import FEATURES
-from engine.types import CELL
 
 MODE_LABELS = {"cv_nll": "CV-NLL", "oracle_ece": "Oracle ECE (a ceiling)"}
 

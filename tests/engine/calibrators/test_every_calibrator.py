@@ -7,7 +7,7 @@ import pytest
 
 from engine import metrics
 from engine.calibrators import CALIBRATORS
-from engine.errors import InvalidInput
+from engine.core.errors import InvalidInput
 
 NAMES = list(CALIBRATORS)
 WITH_FEATURE = [name for name, entry in CALIBRATORS.items() if "feature" in entry.needs]

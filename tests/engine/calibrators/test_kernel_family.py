@@ -7,10 +7,10 @@ import pytest
 
 from engine.calibrators import CALIBRATORS, FittedKernel, Samples
 from engine.calibrators.kernel_family import KernelConfidence, KernelConfidenceEntropy, KernelConfidenceRouting
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
+from engine.core.types import RunData
 from engine.features import predictive_entropy
 from engine.kernel import scott_bandwidth
-from engine.types import RunData
 
 CAL, TEST = slice(0, 600), slice(600, None)
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import check_grad
 
 from engine import metrics
-from engine.bench.peers import probmetrics_calibrators
 from engine.calibrators import CALIBRATORS, Samples
 from engine.calibrators import margin_entropy as margin_entropy_module
 from engine.calibrators.parametric import Network, ParametricTemperatureScaling, sorted_logits
+from tests.bench.peers import probmetrics_calibrators
 
 
 def test_vector_scaling_recovers_its_own_model():

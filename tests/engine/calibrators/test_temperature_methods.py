@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from engine import metrics
-from engine.bench.peers import probmetrics_calibrators
 from engine.calibrators import CALIBRATORS, likelihood
 from engine.calibrators.soft_binned import soft_binned_ece_squared
+from tests.bench.peers import probmetrics_calibrators
 
 
 def nll_at(logits, labels, temperature):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from engine.binning import equal_width_bins, tertiles
+from engine.core.binning import equal_width_bins, tertiles
 from engine.gaps import bootstrap_gap, matched_gap
 from engine.gaps.multinomial import draw_multinomial
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_hypergeom
 
-from engine.contingency import Contingency
-from engine.errors import InvalidInput, UnknownName
+from engine.core.contingency import Contingency
+from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import permutation_test, permutation_test_of_counts
 from engine.gaps.exact import bin_null
-from engine.gaps.permutation import draw_hypergeometric, draw_shuffles
+from engine.gaps.statistics.base import draw_hypergeometric, draw_shuffles
 
 
 def dataset(rng: np.random.Generator, n: int, slope: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

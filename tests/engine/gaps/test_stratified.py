@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from engine.errors import InvalidInput, UnknownName
+from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import (
     audited_bins,
     cmh_test,
@@ -16,8 +16,8 @@ from engine.gaps import (
     trend_test,
     weighted_gap_test,
 )
-from engine.gaps.presets import matches_confidence
-from engine.gaps.trend import TrendDesign
+from engine.gaps.settings import matches_confidence
+from engine.gaps.statistics.trend import TrendDesign
 
 TESTS = (cmh_test, trend_test, weighted_gap_test)
 

@@ -13,7 +13,7 @@ from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, exa
 from engine.importing.grouping import column_groups, with_extra
 from engine.importing.mapping import ColumnMapping
 from engine.importing.preview import first_rows, understood
-from engine.importing.table import Table
+from engine.importing.readers import Table
 from engine.verdict import judge
 
 V = np.array([0.5, 0.6, 0.7, 0.8])

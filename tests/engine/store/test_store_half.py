@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import CorruptShard, InvalidInput
+from engine.core.errors import CorruptShard, InvalidInput
 from engine.store import half, open_cache, publish, read_shard, verify_shard, write_shard
 from engine.store.record import top_probability
 

@@ -6,7 +6,9 @@ function that is not called says why in `exempt.py`.
 
 from __future__ import annotations
 
-from engine import published, sweep
+from engine import sweep
+from engine.core import labels
+from engine.paper import published
 from tests.fuzz.catalogue.descriptions import FEATURES, MECHANISM
 from tests.fuzz.catalogue.entry import Entry
 from tests.fuzz.catalogue.fits import FITTED, KERNEL, PROBE_ENTRIES
@@ -16,7 +18,7 @@ from tests.fuzz.strategies import FRACTION, TEXT, choice, whole
 
 SWEEP = [
     Entry("uniform_order_statistics", sweep.uniform_order_statistics, {"n": whole(0, 30)}, {"level": FRACTION}),
-    Entry("ensemble_size", sweep.ensemble_size, {"suite": TEXT}),
+    Entry("ensemble_size", labels.ensemble_size, {"suite": TEXT}),
     Entry("chance_range", sweep.chance_range, {"n": whole(0, 30)}, {"alpha": FRACTION, "level": FRACTION}),
 ]
 

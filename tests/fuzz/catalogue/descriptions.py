@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import (
-    feature_search,
-    features,
-    mechanism,
-    verdict_browse,
-    verdict_features,
-    verdict_scores,
-)
+from engine import features
 from engine.features import CustomFeature
+from engine.features import search as feature_search
+from engine.metrics import mechanism
+from engine.verdict import features as verdict_features
+from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FEW,
@@ -20,6 +17,7 @@ from tests.fuzz.catalogue.entry import (
     TRIPLE,
     UNTESTABLE,
     Entry,
+    with_settings,
 )
 from tests.fuzz.strategies import (
     BINS,
@@ -58,7 +56,7 @@ FEATURES = [
     Entry("search_candidates", feature_search.search_candidates, {"n_layers": whole(1, 6)}),
     Entry(
         "search_features",
-        lambda run, **k: _searched(run, **k),
+        with_settings(lambda run, **k: _searched(run, **k)),
         {"run": RUN},
         {"n_shuffles": whole(1, 4), "n_bins": BINS, "quantiles": QUANTILES, **SUPPORT, **DRAWS},
         {"n_shuffles": 3},
@@ -70,10 +68,11 @@ FEATURES = [
     ),
     Entry(
         "judge_scores",
-        verdict_scores.judge_scores,
+        with_settings(verdict_features.judge_scores),
         {"run": RUN},
         {"quantiles": QUANTILES, **SUPPORT},
         also=("feature",),
+        covers=(verdict_features.judge_scores, verdict_features.score_row),
         missing=dict.fromkeys(("paper_p", "audited_p", "paper_p_holm", "audited_p_holm", "max_gap"), UNTESTABLE),
     ),
 ]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine import contingency
-from engine.types import RunData
+from engine.core import contingency
+from engine.core.types import RunData
+from engine.gaps.settings import TestSettings
 from tests.fuzz.strategies import (
     BINS,
     CONFIDENCE,
@@ -82,5 +83,15 @@ def on_counts(function: Callable[..., object]) -> Callable[..., object]:
 
     def call(confidence: Any, correct: Any, rho: Any, n_bins: Any = 15, **settings: Any) -> object:
         return function(contingency.tabulate(confidence, correct, rho, n_bins=n_bins), **settings)
+
+    return call
+
+
+def with_settings(function: Callable[..., object]) -> Callable[..., object]:
+    """A function that takes `TestSettings`, given each of them by its name."""
+
+    def call(*arguments: Any, **given: Any) -> object:
+        chosen = {name: given.pop(name) for name in ("n_bins", "min_support", "quantiles") if name in given}
+        return function(*arguments, settings=TestSettings(**chosen), **given)
 
     return call

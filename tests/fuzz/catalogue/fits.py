@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine import (
-    kernel,
-    probes,
-    verdict_probes,
-)
+from engine import kernel, probes
 from engine.calibrators import CALIBRATORS, KernelCalibrator
 from engine.probes.result import PROBES
+from engine.verdict import probes as verdict_probes
 from tests.fuzz.catalogue.entry import (
     CONSTANT,
     DRAWS,

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import (
-    contingency,
-    controls,
-    gaps,
-    intervals,
-    metrics,
-    pvalues,
-    reliability,
-    splitting,
-    trust,
-    verdict,
-    verdict_browse,
-)
-from engine.gaps.presets import TESTS
+from engine import controls, gaps, metrics, verdict
+from engine.controls import table as trust
+from engine.core import contingency, intervals, pvalues, splitting
+from engine.gaps import TESTS
+from engine.metrics import reliability
+from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
     ACCURACIES,
     CUT,
@@ -31,6 +23,7 @@ from tests.fuzz.catalogue.entry import (
     UNTESTABLE,
     Entry,
     on_counts,
+    with_settings,
 )
 from tests.fuzz.strategies import (
     BINS,
@@ -104,7 +97,7 @@ GAPS = [
             **CUT,
             **SUPPORT,
             **DRAWS,
-            "statistic": choice("max_gap", "weighted_gap"),
+            "statistic": choice("max_gap", "weighted_gap", "cmh"),
             "method": choice("exact", "hypergeometric", "shuffle"),
             "n_permutations": whole(1, 30),
         },
@@ -172,6 +165,7 @@ GAPS = [
         {"n_bins": BINS, "method": P_METHOD},
         covers=(gaps.cmh_test_of_counts,),
     ),
+    Entry("TestSettings", gaps.TestSettings, {}, {"n_bins": BINS, "quantiles": QUANTILES, **SUPPORT}),
     Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
     Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),
     Entry(
@@ -185,10 +179,9 @@ GAPS = [
 
 
 def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "audited_cmh"), **settings: Any) -> object:
-    shared = {name: value for name, value in settings.items() if name in ("min_support", "quantiles")}
     alarms = controls.false_alarm_rate(confidence, correct, rho, tests=tests, **settings)
     power = controls.power_curve(confidence, correct, rho, tests=tests, deltas=(0.0, 0.2), **settings)
-    return trust.trust_table(confidence, correct, rho, alarms, power, **shared)
+    return trust.controls_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
 
 
 WORLDS = {
@@ -213,31 +206,33 @@ CONTROLS = [
     ),
     Entry(
         "false_alarm_rate",
-        controls.false_alarm_rate,
+        with_settings(controls.false_alarm_rate),
         TRIPLE,
         WORLDS,
         FEW_WORLDS,
+        covers=(controls.false_alarm_rate,),
         missing=dict.fromkeys(("p_values", *TESTS), UNTESTABLE),
     ),
     Entry(
         "power_curve",
-        controls.power_curve,
+        with_settings(controls.power_curve),
         TRIPLE,
         {**WORLDS, "deltas": CONFIDENCE},
         FEW_WORLDS | {"deltas": (0.0, 0.2)},
+        covers=(controls.power_curve,),
     ),
     Entry(
-        "trust_table",
-        _trusted,
+        "controls_table",
+        with_settings(_trusted),
         TRIPLE,
         WORLDS,
         FEW_WORLDS,
         missing={"p": UNTESTABLE, "detectable": "no delta reaches the power"},
-        covers=(trust.trust_table, trust.reading),
+        covers=(trust.controls_table, trust.reading),
     ),
     Entry(
         "judge",
-        verdict.judge,
+        with_settings(verdict.judge),
         TRIPLE,
         {
             "feature": TEXT,
@@ -251,6 +246,7 @@ CONTROLS = [
             **DRAWS,
         },
         {"n_resamples": 20, "n_replicates": 2},
+        covers=(verdict.judge,),
         missing=ACCURACIES,
     ),
 ]

@@ -6,12 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from engine import (
-    benchmark,
-    verdict_bandwidth,
-    verdict_benchmark,
-)
+from engine import benchmark
 from engine.calibrators import CALIBRATORS
+from engine.verdict import bandwidth as verdict_bandwidth
+from engine.verdict import benchmark as verdict_benchmark
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FAR,
@@ -52,11 +50,6 @@ def _benchmarked(run: Any, **settings: Any) -> object:
     if result.n_bootstrap:
         told += [benchmark.contrast_in_run(result), verdict_benchmark.judge_run(result)]
     return told
-
-
-def _laboratory(run: Any, multiplier: Any = 1.0, **settings: Any) -> object:
-    lab = benchmark.BandwidthLab.prepare(run, **settings)
-    return lab.evaluate(multiplier), lab.headline(multiplier), lab.surface(multiplier, n_points=5)
 
 
 def _matched(run: Any, multiplier: Any = (1.0, 2.0), **settings: Any) -> object:
@@ -145,17 +138,6 @@ BENCHMARK = [
         ON_RUN,
         missing=SCORED,
         also=CULPRITS,
-        at_least=36,
-        at_most=60,
-    ),
-    Entry(
-        "BandwidthLab",
-        _laboratory,
-        {"run": RUN},
-        {**ON_RUN, "multiplier": MULTIPLIER},
-        missing=SCORED | {"value": FAR},
-        covers=(benchmark.BandwidthLab,),
-        also=(*CULPRITS, "bandwidth"),
         at_least=36,
         at_most=60,
     ),

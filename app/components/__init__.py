@@ -1,1 +1,0 @@
-"""Pieces of pages: the sidebar, what is shown, and the head of every page."""

@@ -1,0 +1,1 @@
+"""What pages compute, kept and shared between viewers; one module for each page."""

@@ -1,0 +1,31 @@
+"""The verdict on a selection, computed once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.compute.jobs import Work, awaited
+from app.state.selection import N_SIMULATIONS
+from app.state.view import View
+from engine.core.binning import histogram_edges
+from engine.core.types import FloatArray, IntArray, Progress
+from engine.verdict import Verdict, judge
+
+_BARS = 60
+
+
+def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
+    """Both tests with their controls, and the sentence."""
+    given, label, settings = view.samples, view.feature_label, view.selection.protocol.test_settings
+
+    def compute(progress: Progress) -> Verdict:
+        return judge(*given, feature=label, n_replicates=n_simulations, progress=progress, settings=settings)
+
+    return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute))
+
+
+def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:
+    """Counts and edges of the feature's distribution."""
+    _, _, rho = view.samples
+    edges = histogram_edges(rho, _BARS)
+    return np.histogram(rho, edges)[0], edges

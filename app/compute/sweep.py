@@ -1,0 +1,41 @@
+"""What the engine says about the whole cache, computed once for all viewers. Objects are shared: do not change them."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from app.compute.jobs import Work, awaited
+from app.compute.keep import keep
+from app.compute.overview import CacheSummary, summarise
+from app.state.view import View
+from engine.core.types import Progress
+from engine.gaps.settings import TestSettings
+from engine.sweep import diagnose
+
+
+def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
+    """The protocol over every run of the cache, one row per run, all samples."""
+    cache, n_runs = view.cache, len(view.runs)
+
+    def compute(progress: Progress) -> pd.DataFrame:
+        def report(share: float, _run_id: str) -> None:
+            progress(share, f"testing every run: {round(share * n_runs)} of {n_runs}")
+
+        return diagnose(cache, feature_name=feature, settings=TestSettings(min_support=min_support), progress=report)
+
+    return Work(("diagnosed", feature, min_support), view.fingerprint, compute)
+
+
+def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
+    """The protocol over every run of the cache; waited for with a bar."""
+    return awaited(diagnosis(view, feature, min_support), whole_cache=True)
+
+
+@keep(max_entries=16, by=lambda view, _rows: (view.selection.feature, view.selection.protocol.min_support))
+def _summary(view: View, rows: pd.DataFrame) -> CacheSummary:
+    return summarise(rows, view.runs, view.feature_label)
+
+
+def summary(view: View) -> CacheSummary:
+    """Everything that the Overview and Sweep pages show, for the chosen feature and minimum support."""
+    return _summary(view, diagnosed(view, view.selection.feature, view.selection.protocol.min_support))

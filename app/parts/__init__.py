@@ -1,0 +1,1 @@
+"""The lower parts of pages; one module for each page."""

@@ -1,0 +1,73 @@
+"""A routing scalar of the viewer's own, which layers, which summary of them, and the scalars that it competes with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from app.shell.page import Page
+from app.shell.wording import plain
+from engine.features import CustomFeature
+
+SUMMARIES = {
+    "std": "spread",
+    "mean": "mean",
+    "max": "largest",
+    "min": "smallest",
+    "range": "range",
+    "first": "first layer",
+    "last": "last layer",
+    "slope": "slope over depth",
+}
+
+
+def build_feature(names: Sequence[str]) -> CustomFeature | None:
+    """Draw the controls for a profile with these layers; None while no layer is chosen."""
+    numbers = list(range(1, len(names) + 1))
+    listed = "  \n".join(f"{number}: {plain(name)}" for number, name in zip(numbers, names, strict=True))
+    # Options differ from run to run: a key of their own keeps one run's layers from being forced on another.
+    layers = st.pills(
+        "Layers", numbers, selection_mode="multi", default=numbers, key=f"layers{len(numbers)}", bind="query-params",
+        wrap=True, help=f"From the first layer to the last:  \n{listed}",
+    )  # fmt: skip
+    single = len(layers) == 1
+    summary = st.selectbox(
+        "Summary", list(SUMMARIES), format_func=SUMMARIES.__getitem__, key="summary", bind="query-params",
+        disabled=single, help="How the chosen layers become one number. A single layer is taken as it is.",
+    )  # fmt: skip
+    times_confidence = st.toggle("Times confidence", key="times", bind="query-params")
+    if not layers:
+        return None
+    return CustomFeature(tuple(sorted(layers)), "mean" if single else summary, times_confidence)
+
+
+def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | None = None) -> None:
+    """The seven features of the paper, and the viewer's own as soon as there is something to say about it."""
+    if named is None:
+        return
+    table = named if own is None else pd.concat([named, own], ignore_index=True)
+    page.text(
+        f"The seven features of the paper{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
+        "three scores of AR-CondCal with each on the held-out half (ECE overall and in the worst tertile, NLL).",
+        "candidates",
+    )
+    page.table(
+        table,
+        "candidates",
+        names={
+            "label": "Scalar", "max_gap": "Largest gap", "paper_p": "p, paper's", "audited_p": "p, audited",
+            "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
+        },
+        formats={
+            "max_gap": "%.3f", "paper_p": "%.4f", "audited_p": "%.4f", "ece": "%.4f",
+            "worst_tertile_ece": "%.4f", "nll": "%.4f",
+        },
+    )  # fmt: skip
+    if table.isna().to_numpy().any():
+        page.text(
+            "A cell is empty where the run lacks what it takes (a profile, logits), or where no confidence bin holds "
+            "enough samples of both outer thirds, or (audited) where there are too few samples to match confidence.",
+            "gaps",
+        )

@@ -1,0 +1,184 @@
+"""Parts of the Paper page: published tables beside this cache, the paper's statements, and its conclusions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from app.compute import paper as compute
+from app.plots import paper as plots
+from app.shell.fragment import fragment
+from app.shell.long_work import long_work
+from app.shell.page import Page
+from app.state.view import CacheView, View
+from engine.core.labels import BACKBONES, DATASETS, counted, is_ensemble
+from engine.paper import COUNTERPARTS, SOURCES, Evidence, Reading
+from engine.paper import claims as audit
+from engine.paper.claims import ClaimResult
+from engine.paper.conclusions import as_frame
+from engine.paper.published import TABLES
+
+_MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
+NEAREST = "the one most like the paper's"
+DEFAULT = ".4f"
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedView(CacheView):
+    """The whole cache under the paper's own protocol: nothing in the sidebar but the cache applies."""
+
+    def caption(self) -> str:
+        n = int((~is_ensemble(self.runs["suite"])).sum())
+        return (
+            f"whole cache: {counted(n, 'run')}, ensembles left out · the paper's own protocol: gaps by mean "
+            "routing entropy, AR-CondCal on its spread over depth · of the sidebar only the cache applies · "
+            f"cache {self.cache.fingerprint}"
+        )
+
+
+def styles(paper: pd.DataFrame) -> dict[str, str]:
+    """How the paper prints the numbers of each column: `.4f`, or `+.4f` where it writes their sign."""
+    found = {}
+    for column, texts in paper.loc[paper["value"].notna(), ["column", "printed"]].groupby("column")["printed"]:
+        places = texts.str.partition(".")[2].str.len().max()
+        found[str(column)] = f"{'+' if texts.str.startswith('+').any() else ''}.{places}f"
+    return found
+
+
+def printed(frame: pd.DataFrame, style: dict[str, str]) -> pd.DataFrame:
+    """The frame with a column `text`: `0.0111 ± 0.0008`, a word, or a dash; words and published numbers as they are."""
+    texts = []
+    stds = frame["printed_std"] if "printed_std" in frame else [""] * len(frame)
+    columns = (frame["column"], frame["value"], frame["std"], frame["printed"], stds)
+    for column, value, std, word, std_text in zip(*columns, strict=True):
+        pattern = style.get(column, DEFAULT)
+        text = word or ("–" if pd.isna(value) else format(value, pattern))
+        if pd.notna(std):
+            text += f" ± {std_text or format(std, pattern.lstrip('+'))}"
+        texts.append(text)
+    return frame.assign(text=texts)
+
+
+def wide(frame: pd.DataFrame, style: dict[str, str]) -> pd.DataFrame:
+    """Rows and columns as printed in the paper, the first column being the row's name."""
+    shown = printed(frame, style)
+    rows, columns = list(dict.fromkeys(frame["row"])), list(dict.fromkeys(frame["column"]))
+    texts = dict(zip(zip(shown["row"], shown["column"], strict=True), shown["text"], strict=True))
+    table = {column: [texts.get((row, column), "–") for row in rows] for column in columns}
+    return pd.DataFrame({"row": rows} | table)
+
+
+def quantities(paper: pd.DataFrame) -> list[str]:
+    """Columns that can be drawn: numbers throughout, and not the ends of an interval or the number of all bins."""
+    words = set(paper.loc[paper["value"].isna() & (paper["printed"] != ""), "column"])
+    skipped = (" CI low", " CI high", "Total bins")
+    return [column for column in dict.fromkeys(paper["column"]) if not column.endswith(skipped) and column not in words]
+
+
+def own_column(own: pd.DataFrame, quantity: str) -> str:
+    """The same column of the counterpart; where its columns are cells of this cache, the first of the same metric."""
+    columns = list(dict.fromkeys(own["column"]))
+    if quantity in columns:
+        return quantity
+    metrics = ("Worst-tertile ECE", "AdaECE", "ECE")
+    wanted = next((metric for metric in metrics if quantity.endswith(f" {metric}")), "")
+    return next((column for column in columns if column.endswith(f" {wanted}" if wanted else "")), columns[0])
+
+
+def _names(values: pd.Series, names: dict[str, str]) -> str:
+    return ", ".join(names.get(value, value) for value in dict.fromkeys(values))
+
+
+def _span(values: pd.Series) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def differences(table: str, evidence: Evidence) -> str:
+    """Why the numbers differ: what the paper shows, what this cache holds, and what is computed otherwise."""
+    runs = evidence.runs
+    epochs = runs["epoch"].dropna()
+    trained = f", {_span(epochs)} epochs" if len(epochs) else ""
+    here = (
+        f"{_names(runs['backbone'], BACKBONES)} on {_names(runs['dataset'], DATASETS)}{trained}, "
+        f"{_span(runs['n_samples'])} samples a run"
+    )
+    text = (
+        f"Other models and other data, so other numbers; what can be compared is the pattern. In the paper: "
+        f"{TABLES[table].caption} In this cache: {here}."
+    )
+    otherwise = COUNTERPARTS[table].otherwise if table in COUNTERPARTS else ""
+    return text + (f" Computed here: {otherwise}." if otherwise else "")
+
+
+def filtered(claims: pd.DataFrame, outcome: str, topic: str, words: str) -> pd.DataFrame:
+    """The statements of one outcome and topic ("all" for any) that contain some words, whatever their case."""
+    kept = claims["key"].notna()
+    if outcome != "all":
+        kept &= claims["outcome"] == outcome
+    if topic != "all":
+        kept &= claims["topic"] == topic
+    texts = claims[["claim", "where", "stated", "recomputed", "how"]].agg(" ".join, axis=1).str.lower()
+    return claims[kept & texts.str.contains(words.strip().lower(), regex=False)]
+
+
+def ask(view: View, known: Evidence, sources: Iterable[str], place: str, *, start: bool) -> Evidence:
+    """The evidence with these sources; up to the first that is not there yet, whose progress is then drawn."""
+    found = dict(known.found)
+    for name in sources:
+        if name not in found:
+            label = f"Compute: {SOURCES[name].label}"
+            result = long_work(f"{place}-{name}", compute.source(view, name), label=label, start=start)
+            if result is None:
+                break
+            found[name] = result
+    return Evidence(known.runs, found)
+
+
+def show_statements(page: Page, claims: list[ClaimResult]) -> None:
+    """How they fare by topic, and all of them to filter."""
+    page.heading("Does the paper add up?")
+    page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")
+    _listed(page, claims)
+
+
+@fragment
+def _listed(page: Page, claims: list[ClaimResult]) -> None:
+    """The filters redraw this part only."""
+    first, second, third = st.columns(3)
+    outcome = first.selectbox("Outcome", ["all", *audit.OUTCOMES], key="claim", bind="query-params")
+    topics = list(dict.fromkeys(result.topic for result in claims))
+    topic = second.selectbox("Topic", ["all", *topics], key="topic", bind="query-params")
+    words = third.text_input("Contains", key="words", bind="query-params")
+    frame = filtered(audit.as_frame(claims), outcome, topic, words)
+    st.caption(f"{len(frame)} of {len(claims)} statements")
+    page.table(
+        frame,
+        "claims",
+        names={
+            "outcome": "Outcome", "claim": "Statement, in our words", "stated": "Stated", "recomputed": "Recomputed",
+            "where": "Where", "how": "How compared",
+        },
+        widths={"outcome": 100, "claim": 260, "stated": 130, "recomputed": 230, "where": 140, "how": 280},
+    )  # fmt: skip
+
+
+def show_conclusions(page: Page, readings: Sequence[Reading]) -> None:
+    """Each with its outcome and the numbers behind it, then as a table."""
+    for reading in readings:
+        with st.container(gap="xxsmall"):
+            page.text(f"{_MARKS[reading.outcome]} {reading.claim}: {reading.outcome}")
+            page.caption(f"{reading.found} ({reading.where})")
+    with st.expander("As a table"):
+        page.table(
+            as_frame(readings),
+            "conclusions",
+            names={
+                "outcome": "This cache", "claim": "Conclusion, in our words", "found": "Its own numbers",
+                "where": "Where", "rule": "Supported if",
+            },
+            widths={"outcome": 110, "claim": 220, "found": 320, "where": 120, "rule": 260},
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What every page has: title, sidebar, bars, links, errors."""

@@ -1,0 +1,295 @@
+"""The head of every page and the way things are shown on it, so that all of it can be downloaded.
+
+What a page is made of has stable keys; an element or container with the key K has the CSS class `st-key-K`:
+
+    question                the title
+    opening                 the bar of a viewer's first page
+    verdict                 the sentence under the title
+    settings                the settings in force, under the verdict
+    figure-NAME             a figure, as `Page.figure` names it
+    table-NAME              a table, with its buttons csv-NAME and latex-NAME
+    progress-NAME           the place of long work, or of what a page waits for: its bar, or one of its two buttons
+    start-NAME, stop-NAME   the buttons of long work
+    how                     "How this is computed"
+    download-page           the page as a file
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlencode
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.compute.cache import Current, available_caches, current_cache, names_of, runs
+from app.compute.own_data import OWN, is_own, own
+from app.export import Item, page_html, to_csv
+from app.export.latex import to_latex
+from app.plots.theme import Theme
+from app.registry import page_for
+from app.shell import sidebar
+from app.shell.errors import show_unreadable, warn_of_older
+from app.shell.fragment import raise_failure_of_a_fragment
+from app.shell.opening import end_opening
+from app.shell.presenter import presenting
+from app.shell.report_button import offer_run_report
+from app.shell.wording import plain
+from app.state.links import run_anchor
+from app.state.selection import Selection
+from app.state.view import BenchmarkView, CacheView, View
+from engine.core.errors import CacheError
+from engine.store import Cache
+
+_CHOSEN = "routecal-chosen"
+_WRAPPED = 68  # pixels of a row of three lines
+_ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
+_VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
+
+
+def current_theme() -> Theme:
+    """Light or dark as the viewer has it, large in presenter mode."""
+    return Theme(dark=st.context.theme.type == "dark", large=presenting())
+
+
+@dataclass(eq=False)
+class Page:
+    """A page being drawn. It remembers what it shows, in order."""
+
+    name: str
+    view: View
+    theme: Theme
+    shown: dict[str, Item] = field(default_factory=dict)
+
+    def _show(self, kind: str, content: str | go.Figure | pd.DataFrame, key: str | None = None, **more: Any) -> None:
+        """Remember what is shown; a fragment that draws a figure again replaces the old one."""
+        self.shown[key or f"{kind}-{len(self.shown)}"] = Item(kind, content, **more)
+
+    def note(self, text: str) -> None:
+        """Something shown by other means than this class, for the exported page."""
+        self._show("text", text)
+
+    def verdict(self, sentence: str, *, controls: bool = True) -> None:
+        """The computed sentence under the title, then the settings in force."""
+        self._show("verdict", sentence)
+        with st.container(key="verdict"):
+            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
+        self._settings()
+        if controls and self.name != "controls":
+            st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
+
+    def _settings(self) -> None:
+        with st.container(key="settings"):
+            self.caption(self.view.caption())
+
+    def end(self, sentence: str) -> NoReturn:
+        """Say in the verdict's place why there is nothing to show, and end the page here."""
+        self.verdict(sentence, controls=False)
+        self.finish()
+        st.stop()
+
+    def require_feature(self) -> None:
+        """End the page if the run lacks the feature that it asks about."""
+        if self.view.rho is None:
+            self.end(f"This cannot be asked of this run: {self.view.missing}.")
+
+    def heading(self, text: str) -> None:
+        self._show("heading", text)
+        st.markdown(f"### {plain(text)}")
+
+    def text(self, text: str, key: str | None = None) -> None:
+        """A paragraph; a fragment gives it a key, so that drawing it again replaces it."""
+        self._show("text", text, key and f"text-{key}")
+        st.markdown(plain(text))
+
+    def caption(self, text: str, key: str | None = None) -> None:
+        """A remark; with a key as `text` takes it."""
+        self._show("caption", text, key and f"caption-{key}")
+        st.caption(plain(text))
+
+    def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
+        """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG."""
+        title = fig.layout.title.text
+        if title:
+            st.markdown(f"**{plain(title)}**")
+            fig.update_layout(title=None, margin={"t": 16})
+        self._show("figure", fig, f"figure-{key}", finding=title or "", alt=alt)
+        config = {
+            "displaylogo": False,
+            "toImageButtonOptions": {"format": "svg", "filename": f"routecal-{self.name}-{key}"},
+            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+        }
+        st.plotly_chart(fig, width="stretch", theme=None, key=f"figure-{key}", config=config, alt=alt)
+
+    def table(
+        self,
+        frame: pd.DataFrame,
+        key: str,
+        *,
+        names: Mapping[str, str],
+        formats: Mapping[str, str] | None = None,
+        widths: Mapping[str, int] | None = None,
+        places: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        """A table with the columns in `names`, in that order and under those names, to read, as CSV and as LaTeX.
+
+        widths : of columns of long text, in pixels; rows are then high enough for such text to wrap.
+        places : of some columns, which rows come first (1) and second (2); their cells are shaded.
+        """
+        shown = frame[list(names)].rename(columns=dict(names))
+        patterns = {names[name]: pattern for name, pattern in (formats or {}).items()}
+        self._show("table", shown, f"table-{key}", formats=patterns)
+        columns = {name: st.column_config.NumberColumn(format=pattern) for name, pattern in patterns.items()}
+        columns |= {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
+        marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
+        styled = shown.style.apply(lambda column: marks.get(column.name, [""] * len(column))) if marks else shown
+        st.dataframe(
+            styled,
+            hide_index=True,
+            width="stretch",
+            height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
+            column_config=columns,
+            row_height=_WRAPPED if widths else None,
+            key=f"table-{key}",
+        )
+        left, right, _ = st.columns([1, 1, 6])
+        stem = f"routecal-{self.name}-{key}"
+        left.download_button(
+            "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
+        )
+        right.download_button(
+            "LaTeX",
+            lambda: to_latex(
+                shown,
+                caption=f"{page_for(self.name).title}: {self.view.caption()}.",
+                label=f"tab:{stem}",
+                formats=patterns,
+                places={names[name]: placed for name, placed in (places or {}).items()},
+            ),
+            f"{stem}.tex",
+            "text/x-tex",
+            key=f"latex-{key}",
+            on_click="ignore",
+        )
+
+    def sentences(self, frame: pd.DataFrame, *, names: Mapping[str, str]) -> None:
+        """A short table of words, which wrap here where `table` would cut them."""
+        shown = frame[list(names)].rename(columns=dict(names))
+        self._show("table", shown)
+        st.table(shown.map(plain).set_index(shown.columns[0]))
+
+    def run_link(self, name: str, run_id: str) -> None:
+        """A link that opens a page on a run. One's own data would not survive the loading anew that others need."""
+        label = self.view.names[run_id].full
+        self.note(label)
+        if is_own(self.view.cache.fingerprint):
+            st.page_link(page_for(name).script, label=plain(label))
+        else:
+            st.html(run_anchor(name, self.view, run_id, presenting=presenting()))
+
+    def how(self, explanation: str) -> None:
+        """ "How this is computed", folded away; Markdown with formulas."""
+        with st.container(key="how"), st.expander("How this is computed"):
+            st.markdown(explanation)
+
+    def finish(self) -> None:
+        """The link to this view, the page as a file, and a report on the run to send."""
+        st.divider()
+        title = page_for(self.name).question
+        left, right = st.columns([3, 1])
+        # What draws code is a third as large as what draws figures, and holds those up; the browser gets it when asked.
+        with left, st.popover("Link to this view"):
+            st.code(_link(), language=None, wrap_lines=True)
+        with right:
+            st.download_button(
+                "Download page",
+                lambda: page_html(title, list(self.shown.values())),
+                f"routecal-{self.name}.html",
+                "text/html",
+                on_click="ignore",
+                key="download-page",
+            )
+            if not isinstance(self.view, CacheView):
+                offer_run_report(self.view)
+
+
+def _link() -> str:
+    """The address of this view, with everything that was chosen in it."""
+    chosen = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
+    address = (st.context.url or "").partition("?")[0]
+    return f"{address}?{chosen}" if chosen else address
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """What the sidebar says, or why there is nothing to choose from."""
+
+    path: Path
+    cache: Cache | None = None
+    runs: pd.DataFrame | None = None
+    selection: Selection | None = None
+    error: CacheError | None = None
+
+
+def draw_sidebar() -> None:
+    """Open the cache and draw the sidebar, before the page itself runs.
+
+    Not inside the page: widgets bound to the address lose their values on a page switch unless every page shares them.
+    """
+    paths, mine = {path.name: path for path in available_caches()}, own().cache
+    if mine is None and st.query_params.get("cache") == OWN:
+        st.sidebar.info("Your data is gone: it goes when its window is closed, reloaded or offline. Bring it again.")
+    chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
+    path = mine.path if mine is not None and chosen == OWN else paths[chosen]
+    try:
+        current = Current(mine) if mine is not None and chosen == OWN else current_cache(path)
+        cache, table = current.cache, runs(current.cache)
+    except CacheError as error:
+        st.session_state[_CHOSEN] = _Chosen(path, error=error)
+        return
+    if current.trouble:
+        warn_of_older(current)
+    selection = None if table.empty else sidebar.choose(table, names_of(cache, table), cache.fingerprint)
+    st.session_state[_CHOSEN] = _Chosen(path, cache, table, selection)
+
+
+def run_page(script: Callable[[], None]) -> None:
+    """Draw the sidebar and the page; what cannot be read of the cache is said in its place."""
+    try:
+        draw_sidebar()
+        script()
+        raise_failure_of_a_fragment()
+    except CacheError as error:
+        chosen: _Chosen = st.session_state[_CHOSEN]
+        show_unreadable(error, chosen.path, chosen.cache)
+    finally:
+        end_opening()  # of a page that never had its data
+
+
+def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
+    """The data of a page, under its title; an unreadable or empty cache ends the script with what to do about it.
+
+    whole_cache : the page is about all runs, so the chosen run and slice do not apply to it.
+    benchmark : the page fits on one half of the run and judges on the other, so the slice does not apply to it.
+    """
+    chosen: _Chosen = st.session_state[_CHOSEN]
+    if chosen.error is not None:
+        raise chosen.error
+    if chosen.selection is None:
+        st.info("This cache is empty. Build runs with `python -m cache_builder sweep`, then `make publish`.")
+        st.stop()
+    kind = CacheView if whole_cache else BenchmarkView if benchmark else View
+    view = kind(chosen.cache, chosen.runs, chosen.selection)
+    page = Page(name, view, current_theme())
+    empty = kind is View and view.run.n_samples == 0
+    end_opening()
+    if empty:
+        page._settings()
+        st.info("No sample is in this slice. Widen it in the sidebar.")
+        st.stop()
+    return page

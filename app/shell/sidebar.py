@@ -1,0 +1,92 @@
+"""The sidebar that every page shares. All of it lives in the URL, so that a link reproduces a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from app.state.selection import OUTCOMES, POPULATIONS, Protocol, Selection, Slice, feature_label
+from engine.core.binning import TERTILE_QUANTILES, TERTILES
+from engine.core.labels import RunName
+from engine.features import FEATURES
+
+NO_RUN = ""  # no run has this id
+_NARROWING = {"backbone": ("Backbone", "backbone"), "dataset": ("Data set", "data"), "variant": ("Variant", "variant")}
+"""Parts of a run's name: the box of each, and how the address calls it."""
+FEATURE_HELP = "\n".join([
+    "What is compared at equal confidence. H_l is the routing entropy of layer l of L, c the confidence and p_k the "
+    "probability of class k of K.\n",
+    *(f"- {feature.label}: `{feature.formula}`" for feature in FEATURES.values()),
+])  # fmt: skip
+
+
+def _choose(
+    label: str, options: Sequence[str], key: str, show: Callable[[str], str] = str, help: str | None = None
+) -> str:
+    """A select box bound to the URL; its first option is the default."""
+    return str(st.selectbox(label, list(options), format_func=show, key=key, bind="query-params", help=help))
+
+
+def _choose_run(names: Mapping[str, RunName]) -> str:
+    """Backbone, then data set, variant and seed among what is there."""
+    left = list(names)
+    for part, (box, key) in _NARROWING.items():
+        named = {run_id: getattr(names[run_id], part) for run_id in left}
+        chosen = _choose(box, list(dict.fromkeys(named.values())), key)
+        left = [run_id for run_id, name in named.items() if name == chosen]
+    return _choose("Run", left, "run", lambda run_id: names[run_id].run)
+
+
+def _choose_slice(row: pd.Series) -> Slice:
+    tertile = _choose("Tertile of the feature", ("all", *TERTILES), "tertile")
+    band = st.slider("Confidence band", 0.0, 1.0, (0.0, 1.0), 0.01, key="band", bind="query-params")
+    classes = [] if pd.isna(row["n_classes"]) else [str(k) for k in range(int(row["n_classes"]))]
+    label = _choose("True class", ("all", *classes), "class")
+    outcome = _choose("Prediction", tuple(OUTCOMES), "outcome", lambda name: OUTCOMES[name])
+    return Slice(tertile, (float(band[0]), float(band[1])), label, outcome)
+
+
+def _choose_protocol() -> Protocol:
+    n_bins = st.slider("Confidence bins", 2, 50, 15, key="bins", bind="query-params", help="The paper uses 15.")
+    support = st.slider(
+        "Samples a side for a bin to count", 1, 50, 5, key="support", bind="query-params", help="The paper uses 5."
+    )
+    cut = st.slider(
+        "Share of samples in an outer group", 0.05, 0.5, 0.33, 0.01, key="outer", bind="query-params",
+        help="0.33 means tertiles, as in the paper.",
+    )  # fmt: skip
+    population = _choose(
+        "Population", tuple(POPULATIONS), "population", lambda name: POPULATIONS[name],
+        help="Diagnostic: all samples, nothing fitted. Benchmark: the half that calibrators are evaluated on.",
+    )  # fmt: skip
+    quantiles = TERTILE_QUANTILES if cut == 0.33 else (float(cut), 1 - float(cut))
+    return Protocol(int(n_bins), int(support), quantiles, population)
+
+
+def choose_cache(names: Sequence[str]) -> str:
+    """Which cache, where there is more than one; the first is the default."""
+    if len(names) == 1:
+        return names[0]
+    with st.sidebar:
+        return _choose("Cache", names, "cache")
+
+
+def choose(runs: pd.DataFrame, names: Mapping[str, RunName], fingerprint: str) -> Selection:
+    """Draw the sidebar and return what is chosen; `names` are those of the runs, the default first."""
+    with st.sidebar:
+        run_id = _choose_run(names)
+        row = runs.loc[run_id]
+        others = [NO_RUN, *(other for other in runs["run_id"] if other != run_id)]
+        compare = _choose(
+            "Compare with", others, "with", lambda other: names[other].full if other else "none",
+            help="Reliability and Mechanism show this run beside the chosen one.",
+        )  # fmt: skip
+        features = [*FEATURES, *row["extra_names"]]
+        feature = _choose("Feature", features, "feature", feature_label, help=FEATURE_HELP)
+        with st.expander("Slice"):
+            chosen_slice = _choose_slice(row)
+        with st.expander("Protocol"):
+            protocol = _choose_protocol()
+    return Selection(fingerprint, run_id, compare or None, feature, chosen_slice, protocol)

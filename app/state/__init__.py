@@ -1,0 +1,1 @@
+"""What the viewer has chosen, and the address that says so."""

@@ -1,0 +1,1 @@
+"""Faults of libraries that the dashboard steps around; each module says which and until when."""

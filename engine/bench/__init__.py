@@ -1,1 +1,0 @@
-"""Benchmarks beside the peer that does the same work, in one run: ratios, not seconds."""

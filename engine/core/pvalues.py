@@ -1,0 +1,82 @@
+"""The one Monte-Carlo p-value, the one sign test, and corrections for asking many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import binom
+
+from engine.core import validation
+from engine.core.errors import InvalidInput
+from engine.core.types import FloatArray
+
+ADJUSTMENTS = ("bonferroni", "holm", "benjamini_hochberg")
+
+
+def monte_carlo_pvalue(observed: float, draws: FloatArray) -> float:
+    """(1 + #{draws >= observed}) / (1 + #draws): never zero, and valid because the observed value counts as a draw.
+
+    A statistic that equals the observed one up to rounding counts as a hit.
+    """
+    tolerance = 1e-12 * max(1.0, abs(observed))
+    return float((1 + np.count_nonzero(draws >= observed - tolerance)) / (1 + draws.size))
+
+
+@dataclass(frozen=True)
+class SignTest:
+    """How many runs gain. p : P(at least as many | fair signs), 1 if all are ties."""
+
+    n_better: int
+    n_runs: int
+    mean: float
+    p: float
+
+
+def sign_test(gains: FloatArray) -> SignTest:
+    """One-sided exact sign test of gains (positive: better) over runs; ties are left out."""
+    values = np.asarray(gains, dtype=np.float64)
+    better, tied = int((values > 0).sum()), int((values == 0).sum())
+    p = float(binom.sf(better - 1, values.size - tied, 0.5)) if values.size > tied else 1.0
+    return SignTest(better, int(values.size), float(values.mean()) if values.size else np.nan, p)
+
+
+def adjust_tested(p: ArrayLike, method: str) -> FloatArray:
+    """(m,) `adjust_pvalues` over the tests that could be run; missing (NaN) where one could not."""
+    validation.choice("method", method, ADJUSTMENTS)
+    try:
+        values = np.asarray(p, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("p", "p-values, NaN where there is none", validation.shown(p)) from error
+    if values.ndim != 1:
+        raise InvalidInput("p", "one dimension", f"shape {values.shape}")
+    adjusted = np.full(values.shape, np.nan)
+    tested = ~np.isnan(values)
+    if tested.any():
+        adjusted[tested] = adjust_pvalues(values[tested], method)
+    return adjusted
+
+
+def adjust_pvalues(p: ArrayLike, method: str) -> FloatArray:
+    """(m,) p-values corrected for m tests.
+
+    bonferroni: m p. holm: running maximum of (m - rank) p over ascending p (Holm 1979).
+    benjamini_hochberg: running minimum from the largest p of m p / rank (Benjamini & Hochberg 1995).
+    """
+    validation.choice("method", method, ADJUSTMENTS)
+    values = validation.vector("p", p).astype(np.float64)
+    if values.min() < 0 or values.max() > 1:
+        raise InvalidInput("p", "values in [0, 1]", f"values from {values.min():g} to {values.max():g}")
+    m = values.size
+    if method == "bonferroni":
+        return np.minimum(values * m, 1.0)
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    if method == "holm":
+        corrected = np.maximum.accumulate(ascending * (m - np.arange(m)))
+    else:
+        corrected = np.minimum.accumulate((ascending * m / np.arange(1, m + 1))[::-1])[::-1]
+    adjusted = np.empty(m)
+    adjusted[order] = np.minimum(corrected, 1.0)
+    return adjusted

@@ -1,1 +1,0 @@
-"""One function per conclusion: evidence to finding, one module per part of the paper."""

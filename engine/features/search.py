@@ -1,0 +1,205 @@
+"""Is there a better routing scalar? Every obvious one tried, and the price of having tried them all.
+
+The best of m p-values is small by chance, so it is held against the same search on shuffled routing: among samples of
+similar confidence (the audited test's own bins) whole routing rows change places, which keeps all that
+the candidates have in common and cuts only their tie to correctness. To move the rows or to move the outcomes of a bin
+pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins of all candidates as they are, so the
+trend statistics of all shuffles are one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from engine.controls.batch import BatchTest, Layout, chunks
+from engine.core import validation
+from engine.core.binning import equal_mass_bins
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.pvalues import adjust_tested, monte_carlo_pvalue
+from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData, silent
+from engine.features import CustomFeature, feature
+from engine.gaps.settings import AUDITED, PAPER, TestSettings, audited_bins, matches_confidence
+from engine.gaps.statistics.trend import TrendDesign
+from engine.gaps.stratified import two_sided
+
+MOST_LAYERS = 100_000
+SUMMARIES_SEARCHED = ("mean", "std", "max", "min", "range", "slope")
+"""Over all layers; `first` and `last` are single layers, which are searched anyway."""
+
+
+def search_candidates(n_layers: int) -> tuple[CustomFeature, ...]:
+    """Every single layer and every summary over all layers, then the same times confidence: 2 (L + 6) scalars.
+
+    A profile of one layer has nothing to summarise.
+    """
+    validation.whole("n_layers", n_layers, 1, MOST_LAYERS)
+    every = tuple(range(1, n_layers + 1))
+    plain = [CustomFeature((layer,), "mean") for layer in every]
+    if n_layers > 1:
+        plain += [CustomFeature(every, summary) for summary in SUMMARIES_SEARCHED]
+    return (*plain, *(replace(candidate, times_confidence=True) for candidate in plain))
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedTest:
+    """What one test says of m candidates, on the data and on S shuffles.
+
+    p_values : (m,) unadjusted, missing (NaN) where the test cannot run. shuffled : (S, m) the same on shuffled routing.
+    """
+
+    test: str
+    p_values: FloatArray
+    shuffled: FloatArray
+
+    @property
+    def n_tested(self) -> int:
+        return int(np.isfinite(self.p_values).sum())
+
+    @property
+    def best(self) -> int | None:
+        """Position of the candidate with the smallest p; None if none can be tested."""
+        return int(np.nanargmin(self.p_values)) if self.n_tested else None
+
+    @property
+    def best_p(self) -> float | None:
+        """The smallest p as it comes, which is too small for a p-value: it was picked."""
+        return None if self.best is None else float(self.p_values[self.best])
+
+    @cached_property
+    def holm(self) -> FloatArray:
+        """(m,) corrected for all that were tested; for the best one Holm's correction is Bonferroni's, m p."""
+        return adjust_tested(self.p_values, "holm")
+
+    @cached_property
+    def shuffled_best(self) -> FloatArray:
+        """(S,) smallest p of each search on shuffled routing: the reference distribution. Empty if none can be tested.
+
+        What can be tested on the data can be tested on a shuffle, whose bins and groups are the same.
+        """
+        tested = np.isfinite(self.p_values)
+        return self.shuffled[:, tested].min(axis=1) if tested.any() else np.empty(0)
+
+    @property
+    def n_as_good(self) -> int:
+        """Shuffled searches whose best p is as small as the data's."""
+        return 0 if self.search_p is None else round(self.search_p * (1 + self.shuffled_best.size)) - 1
+
+    @property
+    def search_p(self) -> float | None:
+        """(1 + #{shuffled best <= best}) / (1 + S): the p-value of the search, however many scalars it tried."""
+        return None if self.best_p is None else monte_carlo_pvalue(-self.best_p, -self.shuffled_best)
+
+    def threshold(self, alpha: float = 0.05) -> float | None:
+        """The p that a candidate must stay below for the search to reach alpha; None for too few shuffles to tell."""
+        place = int(np.floor(alpha * (1 + self.shuffled_best.size) + 1e-9)) - 1
+        return float(np.sort(self.shuffled_best)[place]) if 0 <= place < self.shuffled_best.size else None
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSearch:
+    """The search over one run: candidates, both tests, and how it was made.
+
+    effect : (m,) change of accuracy from the low to the high third of samples with similar confidence (`trend_test`).
+    matched : whether there were bins enough to match confidence; otherwise neither test's search says anything.
+    """
+
+    candidates: tuple[CustomFeature, ...]
+    tests: Mapping[str, SearchedTest]
+    effect: FloatArray
+    matched: bool
+    n_shuffles: int
+    seed: int
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per candidate: label, effect, and of each test p and Holm's p."""
+        columns: dict[str, object] = {"label": [candidate.label for candidate in self.candidates]}
+        columns["effect"] = self.effect
+        for name, test in self.tests.items():
+            columns[name] = test.p_values
+            columns[f"{name}_holm"] = test.holm
+        return pd.DataFrame(columns)
+
+
+def search_features(
+    run: RunData,
+    *,
+    n_shuffles: int = 200,
+    seed: int = 42,
+    settings: TestSettings = TestSettings(),
+    progress: Progress | None = None,
+) -> FeatureSearch:
+    """Test every candidate of `search_candidates` by the paper's and the audited test, on the data and on shuffles.
+
+    settings : of the paper's test. Raises `MissingData` for a run without a profile.
+    The paper's p-values are those of `permutation_test` to 1e-5, and not below 8e-7, so that two that small are a tie,
+    which counts against the find; the audited ones are those of `trend_test`.
+    """
+    validation.draws("n_shuffles", n_shuffles)
+    validation.seed(seed)
+    if run.n_layers == 0:
+        raise MissingData("routing profile", "a search for a routing scalar", "choose a run with routing layers")
+    if run.n_samples < 2:
+        raise InvalidInput("run", "at least two samples", f"{run.n_samples}")
+    confidence, correct = validation.confidence(run.confidence), validation.correct(run.correct)
+    candidates = search_candidates(run.n_layers)
+    values = [validation.vector("entropies", feature(run, candidate)) for candidate in candidates]
+    report = progress or silent
+    matching_bins = audited_bins(run.n_samples)
+    bins = equal_mass_bins(confidence, matching_bins)
+    report(0.0, "shuffling routing")
+    # Outcomes take a byte each, an eighth of a number.
+    validation.draws("n_shuffles", n_shuffles, width=max(run.n_samples // 8, 2 * len(candidates)))
+    outcomes = _shuffled_outcomes(correct, bins, n_shuffles, seed)  # row 0 is the data
+    audited, effect = _audited_pvalues(outcomes, bins, values)
+    preset = PAPER.over(settings.n_bins)
+    paper = np.empty_like(audited)
+    for position, rho in enumerate(values):
+        report((position + 1) / (len(values) + 1), f"scalar {position + 1} of {len(values)}")
+        layout, order = Layout.of(confidence, rho, settings.quantiles)
+        batch = BatchTest(preset, layout, settings.min_support)
+        parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), batch.width))[:-1])
+        paper[:, position] = batch.pvalues(np.concatenate([batch.summarise(part[:, order]) for part in parts]))
+    report(1.0, "done")
+    tests = {
+        preset.name: SearchedTest(preset.name, table[0], table[1:])
+        for preset, table in ((PAPER, paper), (AUDITED, audited))
+    }
+    return FeatureSearch(candidates, tests, effect, matches_confidence(matching_bins), n_shuffles, seed)
+
+
+def _shuffled_outcomes(correct: BoolArray, bins: IntArray, n_shuffles: int, seed: int) -> BoolArray:
+    """(1 + S, n) the outcomes themselves, then shuffled inside each bin."""
+    rng = np.random.default_rng(seed)
+    outcomes = np.empty((1 + n_shuffles, correct.size), dtype=np.bool_)
+    outcomes[0] = correct
+    order = np.argsort(bins, kind="stable")
+    for rows in np.split(order, np.cumsum(np.bincount(bins))[:-1]):
+        outcomes[1:, rows] = rng.permuted(np.broadcast_to(correct[rows], (n_shuffles, rows.size)), axis=1)
+    return outcomes
+
+
+def _audited_pvalues(outcomes: BoolArray, bins: IntArray, values: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """(1 + S, m) p-values of the trend test, and the (m,) effects in the data.
+
+    Shuffles keep the number of correct samples in every bin, so each candidate's variance serves them all.
+    """
+    n = bins.size
+    n_bins = int(bins.max()) + 1
+    designs = [TrendDesign.of(bins, rho, n_bins) for rho in values]
+    n_correct = np.bincount(bins[outcomes[0]], minlength=n_bins)
+    variance = np.array([design.variance(n_correct).sum() for design in designs])
+    squares = np.array([design.squares.sum() for design in designs])
+    reach = np.array([design.reach() for design in designs])
+    scores = np.column_stack([design.scores for design in designs])
+    parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), n))[:-1])
+    statistics = np.concatenate([part.astype(np.float64) @ scores for part in parts])
+    testable = variance > 0
+    z = np.divide(statistics, np.sqrt(variance), out=np.full(statistics.shape, np.nan), where=testable)
+    effect = np.divide(statistics[0] * reach, squares, out=np.full(squares.size, np.nan), where=testable)
+    return two_sided(z), effect

@@ -1,0 +1,27 @@
+"""The paper beside a cache: what its tables are here, and what the cache says about its conclusions."""
+
+from engine.paper.conclusions import CONCLUSION_SOURCES, CONCLUSIONS, Conclusion, Reading, conclude, summarise
+from engine.paper.counterparts import COUNTERPARTS, WITHOUT, Counterpart, build, cells_with_logits
+from engine.paper.pattern import compare
+from engine.paper.sources import SOURCES, Evidence, gather, single_runs
+from engine.paper.tables.frames import NoCounterpart
+
+__all__ = [
+    "CONCLUSIONS",
+    "CONCLUSION_SOURCES",
+    "COUNTERPARTS",
+    "SOURCES",
+    "WITHOUT",
+    "Conclusion",
+    "Counterpart",
+    "Evidence",
+    "NoCounterpart",
+    "Reading",
+    "build",
+    "cells_with_logits",
+    "compare",
+    "conclude",
+    "gather",
+    "single_runs",
+    "summarise",
+]

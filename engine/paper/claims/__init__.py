@@ -1,0 +1,68 @@
+"""Does the paper add up? Each checkable statement recomputed from the paper's own tables.
+
+`audit()` gives one `ClaimResult` per statement: what is stated, what the tables give, and whether the two agree.
+Printed numbers are intervals (`engine.paper.claims.rounding`), so that rounding alone never makes a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import pandas as pd
+
+from engine.paper import published
+from engine.paper.claims import blocks, calibration, gaps, models, probes, scores, studies, sweep
+from engine.paper.claims.registry import OUTCOMES, Claim, ClaimResult, Finding, MissingCell, Outcome, Paper
+
+__all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit", "summarise"]
+
+_TOPICS = (
+    gaps.GAPS, sweep.TOPIC, calibration.CALIBRATION, calibration.OTHER_CELLS, gaps.SEEDS, scores.TOPIC,
+    studies.BANDWIDTH, studies.FEATURES, probes.TOPIC, models.RAW_MODELS, blocks.BLOCKS, studies.SIZES,
+    blocks.PARAMETERS, models.EXTERNAL,
+)  # fmt: skip
+CLAIMS: tuple[Claim, ...] = tuple(claim for topic in _TOPICS for claim in topic.claims)
+"""Every claim, topic by topic in the order in which a reader of the paper meets them."""
+
+
+def audit(tables: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResult]:
+    """Recompute every claim.
+
+    Parameters
+    ----------
+    tables : published tables, each as `engine.paper.published.load` returns it; by default the paper's own. A claim
+        that needs a table or a cell that is not there, or whose arithmetic the numbers given do not allow (a division
+        by zero), is "not checkable". Without a table "statements" the numbers of
+        the text are the paper's own.
+    """
+    given = published.load_all() if tables is None else dict(tables)
+    given.setdefault(published.STATEMENTS, published.load(published.STATEMENTS))
+    paper = Paper(given)
+    return [_result(claim, paper, own=tables is None) for claim in CLAIMS]
+
+
+def _result(claim: Claim, paper: Paper, own: bool) -> ClaimResult:
+    try:
+        finding = claim.check(paper)
+    except MissingCell as missing:
+        finding = Finding("", "", "not checkable", str(missing))
+    except (LookupError, ValueError, ArithmeticError) as error:
+        if own:  # the paper's own tables are complete, so this is a fault of the claim
+            raise
+        finding = Finding("", "", "not checkable", f"the tables given do not allow it ({error})")
+    return ClaimResult(claim.key, claim.topic, claim.claim, claim.where, **asdict(finding))
+
+
+def as_frame(results: list[ClaimResult]) -> pd.DataFrame:
+    """One row per claim."""
+    return pd.DataFrame([asdict(result) for result in results])
+
+
+def summarise(results: list[ClaimResult]) -> str:
+    """`126 of 179 statements agree with the paper's own tables, 50 differ and 3 cannot be checked from them.`"""
+    counts = {name: sum(result.outcome == name for result in results) for name in OUTCOMES}
+    return (
+        f"{counts['agrees']} of {len(results)} statements agree with the paper's own tables, {counts['differs']} "
+        f"differ and {counts['not checkable']} cannot be checked from them."
+    )

@@ -1,0 +1,112 @@
+"""Comparisons that many claims share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from engine.paper.claims.registry import Finding, Paper, decide
+from engine.paper.claims.rounding import Rounded, decimals, exactly, farthest, mean, std
+from engine.paper.published import STATEMENTS
+
+BOTH_STDS = "standard deviation tried with n and with n - 1"
+
+
+def show(number: Rounded, digits: int) -> str:
+    """A number with so many decimals."""
+    return f"{number.value:.{digits}f}"
+
+
+def same(stated: str, said: Rounded, found: Rounded, how: str) -> Finding:
+    """Stated and recomputed number agree up to rounding."""
+    return decide(said.may_equal(found), stated, show(found, decimals(stated) + 1), how)
+
+
+def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequence[Rounded], how: str) -> Finding:
+    """An aggregate cell `mean ± std` against the values it aggregates; either convention of the std may fit."""
+    cell = paper.cell(table, row, column)
+    spreads = [std(values, ddof) for ddof in (0, 1)]
+    centre, digits = mean(values), decimals(cell.printed) + 1
+    fits_mean = paper.value(table, row, column).may_equal(centre)
+    fits_std = any(paper.std(table, row, column).may_equal(spread) for spread in spreads)
+    return decide(
+        fits_mean and fits_std,
+        f"{cell.printed} ± {cell.printed_std}",
+        f"{show(centre, digits)} ± {show(spreads[0], digits)} (or {show(spreads[1], digits)})",
+        f"{how}; {BOTH_STDS}",
+    )
+
+
+def reachable(value: Rounded, centre: Rounded, spread: Rounded, n: int) -> bool:
+    """Whether one of n numbers with this mean and standard deviation can have this value."""
+    return abs(value - centre).fits_within(farthest(spread, n))
+
+
+def within_band(value: Rounded, centre: Rounded, spread: Rounded) -> bool:
+    """Whether a value may lie within one standard deviation of a mean."""
+    return abs(value - centre).fits_within(spread)
+
+
+def bands_overlap(first: tuple[Rounded, Rounded], second: tuple[Rounded, Rounded]) -> bool:
+    """Whether two bands mean ± std may have a point in common."""
+    return abs(first[0] - second[0]).fits_within(first[1] + second[1])
+
+
+def decision_fits(rejects: bool, p: Rounded, level: float) -> bool:
+    """Whether a decision may follow from a printed p at this level."""
+    return p.may_be_at_most(level) if rejects else exactly(level).may_be_at_most(p)
+
+
+def marks(paper: Paper, table: str, columns: Sequence[str], skip: Collection[str]) -> Finding:
+    """Bold stands on the best (lowest) and underline on the second best number of each column.
+
+    A bold number contradicts the column when another is surely better; an underlined one when two or more others are.
+    Numbers that are equal as printed never contradict a mark.
+    """
+    rows = [row for row in paper.rows(table) if row not in skip]
+    wrong, checked = [], 0
+    for column in columns:
+        numbers = {row: paper.value(table, row, column) for row in rows if paper.has(table, row, column)}
+        for row, number in numbers.items():
+            mark = paper.cell(table, row, column).note
+            allowed = 0 if "bold" in mark else 1 if "underlined" in mark else None
+            if allowed is None:
+                continue
+            checked += 1
+            better = [other for other, rival in numbers.items() if rival.surely_below(number)]
+            if len(better) > allowed:
+                wrong.append(f"{column}: {row} is marked, {' and '.join(better)} better")
+    return decide(
+        checked > 0 and not wrong,
+        f"{checked} marked numbers",
+        "every mark fits" if not wrong else "; ".join(wrong),
+        "compared with the other rows of the column; numbers that print alike count as tied",
+    )
+
+
+Quote = tuple[str, str, str, str, str]
+"""A statement (row, column) and the cell (table, row, column) it quotes."""
+
+
+def quoted(paper: Paper, *cells: tuple[str, str]) -> str:
+    """Statements as printed, with their standard deviations."""
+    found = [paper.cell(STATEMENTS, row, column) for row, column in cells]
+    return ", ".join(f"{cell.printed} ± {cell.printed_std}" if cell.printed_std else cell.printed for cell in found)
+
+
+def repeats(paper: Paper, quotes: Sequence[Quote], how: str, *, scale: float = 1.0) -> Finding:
+    """The text quotes cells (`scale` times a cell); a standard deviation in the text is compared too."""
+    wrong = []
+    for said_row, said_column, table, row, column in quotes:
+        fits = paper.said(said_row, said_column).may_equal(paper.value(table, row, column) * scale)
+        if paper.cell(STATEMENTS, said_row, said_column).printed_std:
+            fits &= paper.said_std(said_row, said_column).may_equal(paper.std(table, row, column) * scale)
+        if not fits:
+            cell = paper.cell(table, row, column)
+            spread = f" ± {cell.std * scale:g}" if cell.printed_std else ""
+            wrong.append(f"{row}, {column}: {cell.value * scale:g}{spread}")
+    return decide(
+        not wrong,
+        quoted(paper, *((row, column) for row, column, *_ in quotes)),
+        "; ".join(wrong) or "the same",
+        how,
+    )

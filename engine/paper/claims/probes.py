@@ -1,0 +1,212 @@
+"""Claims about the probes of the calibration error."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+from scipy.stats import t as student
+
+from engine.paper.claims.compare import BOTH_STDS, quoted, repeats, same, show
+from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.rounding import Rounded, exactly, mean, std
+
+TOPIC = Topic("Probes")
+
+_POOLED, _NAIVE, _VANILLA = "probe_sanity", "naive_probe", "vanilla_backbones"
+_LINEAR, _NETWORK = "Conf-only (linear) R²", "Full (MLP) R²"
+
+
+def _uplift(paper: Paper, row: str) -> Rounded:
+    return paper.value(_NAIVE, row, _NETWORK) - paper.value(_NAIVE, row, _LINEAR)
+
+
+def _naive_rows(paper: Paper, variant: str, backbone: str = "") -> list[str]:
+    return [row for row in paper.rows(_NAIVE) if row.endswith(variant) and backbone in row]
+
+
+@TOPIC.claim("Pooled R² of the confidence network and of the full-profile network", "sec:probe")
+def pooled_r2(paper: Paper) -> Finding:
+    quotes = [("pooled R²", row, _POOLED, row, "R²") for row in ("conf-mlp", "full-mlp")]
+    return repeats(paper, quotes, "against tab:probe-sanity")
+
+
+@TOPIC.claim("Change of the pooled R² when the routing profile is shuffled", "sec:probe")
+def shuffling_change(paper: Paper) -> Finding:
+    said = paper.said("shuffled routing", "change")
+    found = paper.value(_POOLED, "full-mlp", "R²") - paper.value(_POOLED, "shuf-full-mlp", "R²")
+    return same(
+        show(said, 3), said, found, "full-mlp minus shuf-full-mlp in tab:probe-sanity; the other order is positive"
+    )
+
+
+@TOPIC.claim("The shuffled and the full-profile network differ by less than 0.003", "app:probe-sanity")
+def shuffling_within(paper: Paper) -> Finding:
+    limit = paper.said("shuffled routing", "within")
+    found = abs(paper.value(_POOLED, "full-mlp", "R²") - paper.value(_POOLED, "shuf-full-mlp", "R²"))
+    return decide(
+        found.may_be_at_most(limit.value), f"within {show(limit, 3)}", show(found, 4), "against tab:probe-sanity"
+    )
+
+
+@TOPIC.claim("The confidence network has the highest pooled R² and the lowest standard deviation", "app:probe-sanity")
+def confidence_network_leads(paper: Paper) -> Finding:
+    others = [row for row in paper.rows(_POOLED) if row != "conf-mlp"]
+    best, spread = paper.value(_POOLED, "conf-mlp", "R²"), paper.std(_POOLED, "conf-mlp", "R²")
+    parts = [(f"R² above {row}", not best.surely_below(paper.value(_POOLED, row, "R²"))) for row in others]
+    parts += [(f"std below {row}", not paper.std(_POOLED, row, "R²").surely_below(spread)) for row in others]
+    return all_of(parts, "highest and lowest", "rows of tab:probe-sanity")
+
+
+@TOPIC.claim("Pooled uplift of the full-profile network over the linear confidence probe", "app:probe-sanity")
+def pooled_uplift(paper: Paper) -> Finding:
+    said = paper.said("naive uplift", "pooled")
+    found = paper.value(_POOLED, "full-mlp", "R²") - paper.value(_POOLED, "conf-lin", "R²")
+    return same(f"{said.value:+.3f}", said, found, "full-mlp minus conf-lin in tab:probe-sanity")
+
+
+@TOPIC.claim("Mean naive uplift over three Block-AR cells", "sec:probe")
+def naive_uplift_mean(paper: Paper) -> Finding:
+    said, spread = (
+        paper.said("naive uplift", "three Block-AR cells"),
+        paper.said_std("naive uplift", "three Block-AR cells"),
+    )
+    uplifts = [_uplift(paper, row) for row in _naive_rows(paper, "Block-AR")]
+    choices = [*combinations(uplifts, 3), tuple(uplifts)]
+    fits = any(
+        said.may_equal(mean(choice)) and any(spread.may_equal(std(choice, ddof)) for ddof in (0, 1))
+        for choice in choices
+    )
+    swin = [_uplift(paper, row) for row in _naive_rows(paper, "Block-AR", "Swin")]
+    return decide(
+        fits,
+        quoted(paper, ("naive uplift", "three Block-AR cells")),
+        f"{mean(swin).value:+.3f} ± {std(swin, 0).value:.3f} over the Swin seeds, "
+        f"{mean(uplifts).value:+.3f} ± {std(uplifts, 0).value:.3f} over all {len(uplifts)} Block-AR rows",
+        f"tab:routing-probe; every choice of three Block-AR rows and all of them tried; {BOTH_STDS}",
+    )
+
+
+@TOPIC.claim("Number of Block-AR cells in the naive probe table", "sec:probe")
+def naive_block_cells(paper: Paper) -> Finding:
+    stated, found = paper.said_count("naive uplift", "Block-AR cells"), len(_naive_rows(paper, "Block-AR"))
+    return decide(stated == found, str(stated), str(found), "Block-AR rows of tab:routing-probe")
+
+
+@TOPIC.claim("The naive uplift is positive on every Block-AR cell", "sec:probe")
+def naive_uplift_positive(paper: Paper) -> Finding:
+    parts = [(row, exactly(0.0).may_be_at_most(_uplift(paper, row))) for row in _naive_rows(paper, "Block-AR")]
+    return all_of(parts, "positive", "full-profile network minus linear confidence probe in tab:routing-probe")
+
+
+@TOPIC.claim("Naive uplift of Swin-Tiny Block-AR at seeds 0 and 2", "app:mechanism")
+def naive_uplift_by_seed(paper: Paper) -> Finding:
+    found = {seed: _uplift(paper, f"C-10 / Swin-T s{seed} (b=2) / Block-AR") for seed in (0, 2)}
+    said = {seed: paper.said("naive uplift", f"seed {seed}") for seed in found}
+    return decide(
+        all(said[seed].may_equal(found[seed]) for seed in found),
+        ", ".join(f"{said[seed].value:+.3f}" for seed in found),
+        ", ".join(f"{found[seed].value:+.3f}" for seed in found),
+        "full-profile network minus linear confidence probe in tab:routing-probe",
+    )
+
+
+@TOPIC.claim("The last column of the naive probe table is the uplift", "tab:routing-probe")
+def naive_last_column(paper: Paper) -> Finding:
+    stated, found = paper.said_text("naive uplift", "last column"), paper.columns(_NAIVE)[-1]
+    return decide(stated == found, stated, found, "the caption names the column, the table's head another")
+
+
+@TOPIC.claim("Essentially no naive uplift on Swin-Tiny Full-AR", "app:gap-robustness")
+def naive_uplift_full(paper: Paper) -> Finding:
+    stated = paper.said("naive uplift", "Swin Full-AR")
+    uplifts = {row: _uplift(paper, row) for row in _naive_rows(paper, "Full-AR", "Swin")}
+    # "Essentially none" is read as at most 0.01.
+    holds = all(abs(uplift - stated.value).fits_within(0.01) for uplift in uplifts.values())
+    found = ", ".join(f"{row.split(' / ')[1]} {uplift.value:+.3f}" for row, uplift in uplifts.items())
+    return decide(
+        holds, f"about {stated.value:g}", found, "Swin-T Full-AR rows of tab:routing-probe; up to 0.01 counts as none"
+    )
+
+
+@TOPIC.claim("The confidence network beats the full-profile one in nine of ten groups", "app:probe-sanity")
+def groups_won(paper: Paper) -> Finding:
+    row = "groups where conf-mlp wins"
+    stated = f"{paper.said_count(row, 'appendix')} of {paper.said_count(row, 'groups')}"
+    return Finding(stated, "", "not checkable", "the groups are not tabulated")
+
+
+@TOPIC.claim("The confidence network matches or beats the full-profile one in every group", "app:paradigm")
+def groups_won_discussion(paper: Paper) -> Finding:
+    row = "groups where conf-mlp wins"
+    discussed, counted, groups = (
+        paper.said_count(row, column) for column in ("extended discussion", "appendix", "groups")
+    )
+    return decide(
+        discussed == counted,
+        f"{discussed} of {groups}",
+        f"{counted} of {groups}",
+        "the two appendices give two counts (app:paradigm, app:probe-sanity)",
+    )
+
+
+@TOPIC.claim("The one group where routing helps does so within its seed standard deviation", "sec:probe")
+def positive_group_within_std(paper: Paper) -> Finding:
+    value, spread = paper.said("positive group"), paper.said_std("positive group")
+    pooled = paper.std(_POOLED, "full-mlp", "R²")
+    return decide(
+        value.may_be_at_most(spread),
+        quoted(paper, ("positive group", "value")),
+        f"{value.value / spread.value:.1f} times the standard deviation given with it",
+        f"mean against its own std; it is within the cross-cell one of tab:probe-sanity ({show(pooled, 3)})",
+    )
+
+
+@TOPIC.claim("p of the rank correlation between routing-depth variation and calibration error", "app:mechanism")
+def spearman_p(paper: Paper) -> Finding:
+    said, rho, n = paper.said("Spearman", "p"), paper.said("Spearman", "rho"), paper.said_count("Spearman", "samples")
+
+    def p_value(correlation: float) -> float:
+        # t = rho sqrt((n - 2) / (1 - rho^2)), two-sided
+        return float(2 * student.sf(abs(correlation) * math.sqrt((n - 2) / (1 - correlation**2)), n - 2))
+
+    ends = sorted(p_value(end) for end in (rho.low, rho.high))
+    return decide(
+        said.may_equal(Rounded(p_value(rho.value), *ends)),
+        show(said, 2),
+        f"{ends[0]:.2f} to {ends[1]:.2f}",
+        f"two-sided t test of rho = {show(rho, 3)} (rounded) on {n:,} samples",
+    )
+
+
+@TOPIC.claim("Uplift of the backbones without routing is the difference of the two R²", "app:generality-vanilla")
+def vanilla_uplift(paper: Paper) -> Finding:
+    def fits(row: str) -> bool:
+        difference = paper.value(_VANILLA, row, "MLP R²") - paper.value(_VANILLA, row, "Conf-only R²")
+        return paper.value(_VANILLA, row, "Uplift").may_equal(difference)
+
+    rows = paper.rows(_VANILLA)
+    stated = ", ".join(paper.cell(_VANILLA, row, "Uplift").printed for row in rows)
+    return all_of(((row, fits(row)) for row in rows), stated, "MLP minus linear confidence probe")
+
+
+@TOPIC.claim("Range of the uplift over the backbones without routing", "app:generality-vanilla")
+def vanilla_range(paper: Paper) -> Finding:
+    uplifts = sorted((paper.value(_VANILLA, row, "Uplift") for row in paper.rows(_VANILLA)), key=lambda v: v.value)
+    low, high = paper.said("vanilla uplift", "low"), paper.said("vanilla uplift", "high")
+    return decide(
+        low.may_equal(uplifts[0]) and high.may_equal(uplifts[-1]),
+        quoted(paper, ("vanilla uplift", "low"), ("vanilla uplift", "high")),
+        f"{uplifts[0].value:+.3f}, {uplifts[-1].value:+.3f}",
+        "smallest and largest uplift of the table",
+    )
+
+
+@TOPIC.claim("Of the backbones without routing only ViT-Large rejects at 5 %", "app:generality-vanilla")
+def vanilla_rejections(paper: Paper) -> Finding:
+    level = paper.said("level").value
+    names = paper.said_columns("vanilla p")
+    rejecting = [name for name in names if paper.said("vanilla p", name).value <= level]
+    return decide(
+        rejecting == ["ViT-Large"], "ViT-Large", ", ".join(rejecting) or "none", f"the stated p against {level:g}"
+    )

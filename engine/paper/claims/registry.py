@@ -1,0 +1,216 @@
+"""What a claim is: a small function over the published tables, with what it reads and what it returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from engine.core.errors import InvalidInput, RouteCalError
+from engine.paper.claims.rounding import Rounded, rounded
+from engine.paper.published import COLUMNS, STATEMENTS
+
+
+class MissingCell(RouteCalError):
+    """A cell that a claim needs is not in the tables; `audit` reports the claim as not checkable."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published cell; numbers are missing (NaN) where the paper prints a word or nothing."""
+
+    value: float
+    printed: str
+    std: float
+    printed_std: str
+    note: str
+
+
+class Paper:
+    """Published tables by name, as `engine.paper.published.load` gives them.
+
+    A number is taken from `value`, its decimals from `printed`, so that an edited `value` is audited as if printed.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
+        self._cells: dict[str, dict[tuple[str, str], Cell]] = {}
+        for name, frame in tables.items():
+            absent = {*COLUMNS, "printed", "printed_std"} - set(frame.columns)
+            if absent:
+                raise InvalidInput(
+                    f"tables[{name!r}]", "the columns of engine.paper.published.load", f"no {', '.join(sorted(absent))}"
+                )
+            self._cells[name] = {
+                (str(row), str(column)): Cell(float(value), str(printed), float(std), str(printed_std), str(note))
+                for row, column, value, printed, std, printed_std, note in zip(
+                    *(frame[field] for field in ("row", "column", "value", "printed", "std", "printed_std", "note")),
+                    strict=True,
+                )
+            }
+
+    def _table(self, table: str) -> dict[tuple[str, str], Cell]:
+        if table not in self._cells:
+            raise MissingCell(f"the table {table} was not given")
+        return self._cells[table]
+
+    def cell(self, table: str, row: str, column: str) -> Cell:
+        cells = self._table(table)
+        if (row, column) not in cells:
+            raise MissingCell(f"{table} has no cell {row!r}, {column!r}")
+        return cells[row, column]
+
+    def has(self, table: str, row: str, column: str) -> bool:
+        """Whether the cell is there and holds a number."""
+        return (row, column) in self._table(table) and math.isfinite(self.cell(table, row, column).value)
+
+    def value(self, table: str, row: str, column: str) -> Rounded:
+        """The number in a cell, up to rounding."""
+        cell = self.cell(table, row, column)
+        if not math.isfinite(cell.value):
+            raise MissingCell(f"{table}, {row!r}, {column!r} holds no number")
+        return rounded(cell.value, cell.printed)
+
+    def std(self, table: str, row: str, column: str) -> Rounded:
+        """The standard deviation printed beside a number, up to rounding."""
+        cell = self.cell(table, row, column)
+        if not math.isfinite(cell.std):
+            raise MissingCell(f"{table}, {row!r}, {column!r} has no standard deviation")
+        return rounded(cell.std, cell.printed_std)
+
+    def count(self, table: str, row: str, column: str) -> int:
+        """A whole number."""
+        return round(self.value(table, row, column).value)
+
+    def said(self, row: str, column: str = "value") -> Rounded:
+        """A number that the text states."""
+        return self.value(STATEMENTS, row, column)
+
+    def said_std(self, row: str, column: str = "value") -> Rounded:
+        """A standard deviation that the text states."""
+        return self.std(STATEMENTS, row, column)
+
+    def said_count(self, row: str, column: str = "value") -> int:
+        """A whole number that the text states."""
+        return self.count(STATEMENTS, row, column)
+
+    def said_text(self, row: str, column: str = "value") -> str:
+        """A word that the text states."""
+        return self.cell(STATEMENTS, row, column).printed
+
+    def said_columns(self, row: str) -> list[str]:
+        """The quantities that a statement names."""
+        return [column for key, column in self._table(STATEMENTS) if key == row]
+
+    def rows(self, table: str) -> list[str]:
+        """Row names in printed order."""
+        return list(dict.fromkeys(row for row, _ in self._table(table)))
+
+    def columns(self, table: str) -> list[str]:
+        """Column names in printed order."""
+        return list(dict.fromkeys(column for _, column in self._table(table)))
+
+
+Outcome = Literal["agrees", "differs", "not checkable"]
+_SHOWN = 4  # parts that are named when a claim made of parts does not hold
+OUTCOMES: tuple[Outcome, ...] = ("agrees", "differs", "not checkable")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim function found: the number stated, the number the tables give, and how the two were compared."""
+
+    stated: str
+    recomputed: str
+    outcome: Outcome
+    how: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A checkable statement of the paper, in our words, and where it is made (the paper's label)."""
+
+    key: str
+    topic: str
+    claim: str
+    where: str
+    check: Callable[[Paper], Finding]
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """One audited claim."""
+
+    key: str
+    topic: str
+    claim: str
+    where: str
+    stated: str
+    recomputed: str
+    outcome: Outcome
+    how: str
+
+
+class Topic:
+    """A group of claims that belong together; each module of this package defines one."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.claims: list[Claim] = []
+
+    def register(self, key: str, says: str, where: str, check: Callable[[Paper], Finding]) -> None:
+        """Add a claim."""
+        self.claims.append(Claim(key, self.title, says, where, check))
+
+    def claim(self, says: str, where: str) -> Callable[[Callable[[Paper], Finding]], Callable[[Paper], Finding]]:
+        """Register a function as a claim; its name is the key."""
+
+        def add(check: Callable[[Paper], Finding]) -> Callable[[Paper], Finding]:
+            self.register(check.__name__, says, where, check)
+            return check
+
+        return add
+
+
+def decide(holds: bool, stated: str, recomputed: str, how: str) -> Finding:
+    """Agreement or not, from a condition."""
+    return Finding(stated, recomputed, "agrees" if holds else "differs", how)
+
+
+def all_of(parts: Iterable[tuple[str, bool]], stated: str, how: str) -> Finding:
+    """A claim made of parts: agrees when every part holds; the parts that do not are listed."""
+    listed = list(parts)
+    failing = [text for text, holds in listed if not holds]
+    recomputed = f"{len(listed) - len(failing)} of {len(listed)} hold"
+    if failing:
+        shown = "; ".join(failing[:_SHOWN])
+        recomputed += f": not {shown}" + (f" and {len(failing) - _SHOWN} more" if len(failing) > _SHOWN else "")
+    return decide(not failing, stated, recomputed, how)
+
+
+RAW = "No calibration"
+TS = "Temp. Scaling (TS)"
+AR_CONDCAL = "AR-CondCal"
+KERNEL_FAMILY = ("Conf-only", "Conf + PredEntropy", AR_CONDCAL)
+BINNING = ("Histogram Binning", "BBQ")
+
+CELLS = {
+    "calibration": "Swin-Tiny / C-10 / Block-AR",
+    "calibration_swin_c10_full": "Swin-Tiny / C-10 / Full-AR",
+    "calibration_deit_c10_block": "DeiT-Small / C-10 / Block-AR",
+    "calibration_deit_c10_full": "DeiT-Small / C-10 / Full-AR",
+    "calibration_swin_c100_block": "Swin-Tiny / C-100 / Block-AR",
+    "calibration_deit_c100_block": "DeiT-Small / C-100 / Block-AR",
+    "calibration_deit_c100_full": "DeiT-Small / C-100 / Full-AR",
+    "calibration_swin_c100_full": "Swin-Tiny / C-100 / Full-AR",
+}
+"""The eight three-seed calibration tables and the row of the same cell in the raw summary."""
+
+CALIBRATION_COLUMNS = ("ECE", "AdaECE", "NLL", "Brier", "Worst-tertile ECE")
+SEEDS = (0, 1, 2)
+SEED_ROWS = {
+    "Block-AR": tuple(f"Block-AR (b=2) / seed {seed}" for seed in SEEDS),
+    "Full-AR": tuple(f"Full-AR / seed {seed}" for seed in SEEDS),
+}

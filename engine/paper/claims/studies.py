@@ -1,0 +1,308 @@
+"""Claims about the sensitivity studies: bandwidth, second feature, size of the calibration set and clipping."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from engine.paper.claims.compare import marks, quoted, same, show
+from engine.paper.claims.registry import AR_CONDCAL, TS, Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.rounding import Rounded
+
+BANDWIDTH = Topic("Bandwidth")
+
+_BANDWIDTH_TABLE, _WHERE, _SCOTT = "bandwidth", "app:bw-sensitivity", "1× Scott"
+
+
+@BANDWIDTH.claim("Cross-validated bandwidth changes the worst-tertile ECE by 0.0009", _WHERE)
+def cross_validation_change(paper: Paper) -> Finding:
+    said = paper.said("bandwidth", "CV-NLL change")
+    found = paper.value(_BANDWIDTH_TABLE, "CV-NLL", "Worst-tertile ECE") - paper.value(
+        _BANDWIDTH_TABLE, _SCOTT, "Worst-tertile ECE"
+    )
+    return same(show(said, 4), said, found, "CV-NLL minus 1x Scott in tab:bw-sensitivity")
+
+
+@BANDWIDTH.claim("The oracle bandwidth lowers the worst-tertile ECE by 0.0003", _WHERE)
+def oracle_change(paper: Paper) -> Finding:
+    said = paper.said("bandwidth", "oracle reduction")
+    found = paper.value(_BANDWIDTH_TABLE, _SCOTT, "Worst-tertile ECE") - paper.value(
+        _BANDWIDTH_TABLE, "Oracle-ECE", "Worst-tertile ECE"
+    )
+    return same(show(said, 4), said, found, "1x Scott minus Oracle-ECE in tab:bw-sensitivity")
+
+
+@BANDWIDTH.claim("Both changes lie within a cross-run standard deviation of about 0.007", _WHERE)
+def changes_within_std(paper: Paper) -> Finding:
+    said = paper.said("bandwidth", "cross-run std")
+    rows = (_SCOTT, "CV-NLL", "Oracle-ECE")
+    parts = [(f"std of {row}", said.may_equal(paper.std(_BANDWIDTH_TABLE, row, "Worst-tertile ECE"))) for row in rows]
+    reference = paper.value(_BANDWIDTH_TABLE, _SCOTT, "Worst-tertile ECE")
+    for row in rows[1:]:
+        change = abs(paper.value(_BANDWIDTH_TABLE, row, "Worst-tertile ECE") - reference)
+        parts.append((f"change of {row}", change.fits_within(said)))
+    return all_of(parts, f"about {show(said, 3)}", "standard deviations and changes of tab:bw-sensitivity")
+
+
+@BANDWIDTH.claim("Eight runs in five groups", _WHERE)
+def bandwidth_runs(paper: Paper) -> Finding:
+    groups = paper.said_columns("bandwidth runs")
+    runs = sum(paper.said_count("bandwidth runs", group) for group in groups)
+    stated = paper.said_count("bandwidth", "runs"), paper.said_count("bandwidth", "groups")
+    return decide(
+        stated == (runs, len(groups)),
+        f"{stated[0]} runs, {stated[1]} groups",
+        f"{runs} runs, {len(groups)} groups",
+        "the runs listed in the text, added up",
+    )
+
+
+@BANDWIDTH.claim(
+    "The oracle, which minimises the held-out ECE, has the lowest ECE of the five modes", "tab:bw-sensitivity"
+)
+def oracle_is_lowest(paper: Paper) -> Finding:
+    oracle = paper.value(_BANDWIDTH_TABLE, "Oracle-ECE", "Global ECE")
+    parts = [
+        (row, oracle.may_be_at_most(paper.value(_BANDWIDTH_TABLE, row, "Global ECE")))
+        for row in paper.rows(_BANDWIDTH_TABLE)
+    ]
+    return all_of(parts, "lowest", "each mode's multiplier is among those the oracle chooses from, run by run")
+
+
+FEATURES = Topic("Second features")
+
+_FEATURES_TABLE, _LABEL, _VIT, _VIT_LABEL = (
+    "feature_ablation",
+    "tab:feature_ablation",
+    "feature_ablation_vit",
+    "tab:feature-ablation-vit",
+)
+_HEADLINE, _HEADLINE_LABEL = "vit_headline", "tab:vit-cross-arch-headline"
+_DATA = ("CIFAR-10", "CIFAR-100")
+_CONTROLS = {"Δ vs Conf-only": "Confidence only", "Δ vs Conf+PE": "Predictive entropy"}
+_RAW, _DEPTH = "Raw (no calibration)", "Depth-variance r_std"
+_AGGREGATE, _CONCENTRATION = "Aggregate routing entropy r_agg", "Routing concentration 1-r_agg"
+_ROUTING = (_AGGREGATE, _CONCENTRATION, "Last-layer routing entropy H_L", _DEPTH, "Routing entropy × confidence")
+
+
+def _rows(paper: Paper, data: str) -> list[str]:
+    return [row for row in paper.rows(_FEATURES_TABLE) if row.startswith(f"{data} / ")]
+
+
+def _range(data: str, column: str, paper: Paper) -> Finding:
+    values = sorted(
+        (paper.value(_FEATURES_TABLE, row, column) for row in _rows(paper, data)), key=lambda value: value.value
+    )
+    said = paper.said("feature range", f"{data} / {column}")
+    return same(f"{said.value:.4f}", said, values[-1] - values[0], "largest minus smallest ECE of the seven features")
+
+
+for _data in _DATA:
+    for _column in ("Block-AR ECE", "Full-AR ECE"):
+        FEATURES.register(
+            f"feature_range_{_data.replace('CIFAR-', 'c')}_{_column[:-7].lower()}",
+            f"Range of the ECE over seven second features, {_data} {_column[:-4]}",
+            _LABEL,
+            partial(_range, _data, _column),
+        )
+
+
+def _difference(column: str, paper: Paper) -> Finding:
+    parts = []
+    for data in _DATA:
+        control = paper.value(_FEATURES_TABLE, f"{data} / {_CONTROLS[column]}", "Block-AR ECE")
+        for row in _rows(paper, data):
+            difference = control - paper.value(_FEATURES_TABLE, row, "Block-AR ECE")
+            parts.append((row, paper.value(_FEATURES_TABLE, row, column).may_equal(difference)))
+    return all_of(parts, f"{len(parts)} differences", "ECE of the control minus ECE of the row, Block-AR")
+
+
+for _column, _control in _CONTROLS.items():
+    FEATURES.register(
+        f"feature_difference_{_control.split()[-1].lower()}",
+        f"Column {_column} is the ECE of '{_control}' minus that of the row",
+        _LABEL,
+        partial(_difference, _column),
+    )
+
+
+def _winner(values: dict[str, Rounded]) -> str:
+    return min(values, key=lambda row: values[row].value)
+
+
+@FEATURES.claim("The best of the seven features changes between cells", _LABEL)
+def winner_changes(paper: Paper) -> Finding:
+    winners = {}
+    for data in _DATA:
+        for column in ("Block-AR ECE", "Full-AR ECE"):
+            best = _winner({row: paper.value(_FEATURES_TABLE, row, column) for row in _rows(paper, data)})
+            winners[f"{data} {column[:-4]}"] = best.split(" / ", 1)[1]
+    found = "; ".join(f"{cell}: {feature}" for cell, feature in winners.items())
+    return decide(len(set(winners.values())) > 1, "changes", found, "lowest ECE of each column")
+
+
+@FEATURES.claim("r_agg and 1 - r_agg give the same calibrator", _LABEL)
+def concentration_mirrors_aggregate(paper: Paper) -> Finding:
+    parts = [
+        (
+            f"{data} {column}",
+            paper.value(_FEATURES_TABLE, f"{data} / {_AGGREGATE}", column)
+            == paper.value(_FEATURES_TABLE, f"{data} / {_CONCENTRATION}", column),
+        )
+        for data in _DATA
+        for column in paper.columns(_FEATURES_TABLE)
+    ]
+    parts += [
+        (f"ViT-B/16 {column}", paper.value(_VIT, _AGGREGATE, column) == paper.value(_VIT, _CONCENTRATION, column))
+        for column in paper.columns(_VIT)
+    ]
+    return all_of(parts, "equal rows", "a mirrored axis leaves a Gaussian kernel unchanged")
+
+
+@FEATURES.claim("No routing feature beats confidence alone by more than 0.004 ECE on ViT-B/16", _VIT_LABEL)
+def vit_gain_is_small(paper: Paper) -> Finding:
+    limit = paper.said("ViT feature gain", "at most").value
+    gains = {
+        (column, row): paper.value(_VIT, "Confidence only", column) - paper.value(_VIT, row, column)
+        for column in paper.columns(_VIT)
+        for row in _ROUTING
+    }
+    largest = max(gains, key=lambda key: gains[key].value)
+    return decide(
+        all(gain.fits_within(limit) for gain in gains.values()),
+        f"at most {limit:g}",
+        f"{gains[largest].value:.4f} ({largest[1]}, {largest[0]})",
+        "ECE of confidence only minus ECE of each routing feature",
+    )
+
+
+@FEATURES.claim("Bold numbers of the ViT-B/16 ablation are the lowest of their columns", _VIT_LABEL)
+def vit_ablation_marks(paper: Paper) -> Finding:
+    return marks(paper, _VIT, paper.columns(_VIT), skip={_RAW})
+
+
+@FEATURES.claim("Depth variance is not consistently the best feature on ViT-B/16", "app:cross-arch-multiseed")
+def depth_variance_does_not_win(paper: Paper) -> Finding:
+    columns = paper.columns(_VIT)
+    wins = 0
+    for column in columns:
+        wins += _winner({row: paper.value(_VIT, row, column) for row in paper.rows(_VIT) if row != _RAW}) == _DEPTH
+    return decide(
+        wins < len(columns), "not consistently", f"best on {wins} of {len(columns)}", "lowest ECE of each column"
+    )
+
+
+@FEATURES.claim(
+    "Bold and underlined numbers of the ViT-B/16 headline table are the best and second best", _HEADLINE_LABEL
+)
+def vit_headline_marks(paper: Paper) -> Finding:
+    return marks(paper, _HEADLINE, paper.columns(_HEADLINE), skip=())
+
+
+@FEATURES.claim(
+    "ECE of AR-CondCal in the ViT-B/16 headline table is that of depth variance in the ablation", _HEADLINE_LABEL
+)
+def vit_tables_agree(paper: Paper) -> Finding:
+    pairs = {"c100 Full-AR ECE": "c100-Full", "tin Full-AR ECE": "tin-Full", "tin Block-AR ECE": "tin-Block"}
+    parts = [
+        (headline, paper.value(_HEADLINE, "AR-CondCal", headline).may_equal(paper.value(_VIT, _DEPTH, ablation)))
+        for headline, ablation in pairs.items()
+    ]
+    stated = ", ".join(paper.cell(_HEADLINE, "AR-CondCal", headline).printed for headline in pairs)
+    return all_of(parts, stated, "three decimals against the four of tab:feature-ablation-vit")
+
+
+@FEATURES.claim("Raw ECE of ViT-B/16 Full-AR on CIFAR-10: ablation and raw summary", _VIT_LABEL)
+def vit_raw_ece(paper: Paper) -> Finding:
+    found = paper.value("replication_summary", "ViT-B/16 / C-10 / Full-AR", "ECE")
+    stated = paper.cell(_VIT, _RAW, "c10-Full").printed
+    return decide(
+        paper.value(_VIT, _RAW, "c10-Full").may_equal(found),
+        stated,
+        f"{found.value:.3f}",
+        "against tab:replication-summary",
+    )
+
+
+@FEATURES.claim("Which feature the ViT-B/16 tertile cuts (0.915, 0.927) belong to", "app:cross-arch-multiseed")
+def vit_tertile_feature(paper: Paper) -> Finding:
+    text = paper.said_text("ViT tertile cuts", "feature in the text")
+    figure = paper.said_text("ViT tertile cuts", "feature in the figure")
+    return decide(
+        text == figure, text, figure, "the text names one feature, the caption of fig:priority2-vit the other"
+    )
+
+
+SIZES = Topic("Calibration-set size and clipping")
+
+_SIZE, _CLIP = "app:calsize", "sec:ar-condcal"
+
+
+def _ends(paper: Paper, method: str) -> tuple[Rounded, Rounded]:
+    return paper.said("ECE at 5000 samples", method), paper.said("ECE at 250 samples", method)
+
+
+def _growth(method: str, paper: Paper) -> Finding:
+    full, small = _ends(paper, method)
+    said = paper.said("growth of ECE", method)
+    how = f"{show(small, 4)} at 250 samples over {show(full, 4)} at 5,000"
+    return same(show(said, 1), said, small / full, how)
+
+
+for _method in ("RCMMC", AR_CONDCAL):
+    SIZES.register(
+        f"growth_{_method.lower().replace('-', '_')}",
+        f"Factor by which the ECE of {_method} grows when the calibration set shrinks",
+        _SIZE,
+        partial(_growth, _method),
+    )
+
+
+@SIZES.claim("RCMMC loses more than AR-CondCal when the calibration set shrinks", _SIZE)
+def rcmmc_loses_more(paper: Paper) -> Finding:
+    factors = {method: small / full for method in ("RCMMC", AR_CONDCAL) for full, small in [_ends(paper, method)]}
+    found = ", ".join(f"{method} {factor.value:.2f}" for method, factor in factors.items())
+    return decide(
+        factors[AR_CONDCAL].may_be_at_most(factors["RCMMC"]), "RCMMC least robust", found, "ratio of the two ECEs"
+    )
+
+
+@SIZES.claim("The ECE of TS rises least when the calibration set shrinks", _SIZE)
+def ts_rises_least(paper: Paper) -> Finding:
+    ends = {method: _ends(paper, method) for method in (TS, "RCMMC", AR_CONDCAL)}
+    rises = {method: small - full for method, (full, small) in ends.items()}
+    factors = {method: small / full for method, (full, small) in ends.items()}
+    least = {min(found, key=lambda method: found[method].value) for found in (rises, factors)}
+    listed = ", ".join(f"{method} +{rises[method].value:.4f} (x{factors[method].value:.2f})" for method in ends)
+    return decide(
+        TS in least,
+        "TS most sample-efficient",
+        listed,
+        "rise and ratio from 5,000 to 250 samples; the least in either would do (its level is the lowest at both ends)",
+    )
+
+
+@SIZES.claim("TS has the lowest ECE of the three at every size stated", "fig:calsize")
+def ts_is_lowest(paper: Paper) -> Finding:
+    reference = _ends(paper, TS)
+    parts = [
+        (f"{method} at {samples} samples", reference[index].may_be_at_most(_ends(paper, method)[index]))
+        for method in ("RCMMC", AR_CONDCAL)
+        for index, samples in enumerate((5000, 250))
+    ]
+    stated = quoted(paper, ("ECE at 5000 samples", TS), ("ECE at 250 samples", TS))
+    return all_of(parts, stated, "the two sizes with stated numbers")
+
+
+@SIZES.claim("Clipping rates at the two bounds add up to the total", "app:impl")
+def clipping_total(paper: Paper) -> Finding:
+    said = paper.said("clipping in percent", "total")
+    found = paper.said("clipping in percent", "lower") + paper.said("clipping in percent", "upper")
+    return same(f"{said.value:.2f}", said, found, "lower plus upper, percent")
+
+
+@SIZES.claim("The worst cell is clipped at least as often as all cells together", _CLIP)
+def clipping_worst(paper: Paper) -> Finding:
+    worst = paper.said("clipping in percent", "worst cell")
+    pooled = {bound: paper.said("clipping in percent", bound) for bound in ("lower", "upper")}
+    parts = [(bound, rate.may_be_at_most(worst)) for bound, rate in pooled.items()]
+    return all_of(parts, f"worst cell {show(worst, 2)} %", "a pooled rate is at most the largest of its cells")

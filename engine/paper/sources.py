@@ -1,0 +1,197 @@
+"""What is computed of a cache before it can be laid beside the paper: a few studies, each over every run that has it.
+
+Ensembles over the last epochs are left out throughout, so that no training run counts twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from engine.benchmark import bandwidth_sensitivity, feature_ablation, run_benchmark
+from engine.benchmark.setup import MIN_SAMPLES, TERTILE_FEATURE
+from engine.core.errors import UnknownName
+from engine.core.labels import is_ensemble, label_rows
+from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData
+from engine.features import feature
+from engine.metrics.mechanism import relate_to_error
+from engine.probes import audit, audit_sweep
+from engine.probes.auditing import MINIMUM_SAMPLES
+from engine.store import Cache
+from engine.sweep import diagnose, single_models
+
+NORM_SUFFIX = " norm"
+"""How the extra columns that hold a plain backbone's block norms end."""
+Study = Callable[[RunData], pd.DataFrame]
+Tables = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A study of a whole cache: what it computes, in words, and how."""
+
+    label: str
+    compute: Callable[[Cache, pd.DataFrame, Progress | None], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What was computed of a cache, by the name of its source.
+
+    Attributes
+    ----------
+    runs : a row per single run, with `cell` and `run`, the names under which it is listed (see `single_runs`).
+    found : results of `SOURCES` by name; those that were not asked for are absent.
+    """
+
+    runs: pd.DataFrame
+    found: Tables = field(default_factory=dict)
+
+    def __getitem__(self, source: str) -> Any:
+        return self.found[source]
+
+    def has(self, sources: Iterable[str]) -> bool:
+        return all(source in self.found for source in sources)
+
+
+def single_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The table of runs without ensembles in reading order, with the names of their cells (`cell`) and runs (`run`)."""
+    indexed = runs.set_index("run_id", drop=False)
+    return label_rows(indexed[~is_ensemble(indexed["suite"])].reset_index(drop=True), indexed)
+
+
+def _over_runs(
+    cache: Cache,
+    runs: pd.DataFrame,
+    study: Study,
+    columns: list[str],
+    progress: Progress | None,
+    *,
+    with_logits: bool = True,
+) -> pd.DataFrame:
+    """The tidy frames of a study of each run, one below the other; logits, most of the bytes, where it needs them."""
+    parts = []
+    for position, (run_id, name) in enumerate(zip(runs["run_id"], runs["run"], strict=True)):
+        if progress is not None:
+            progress(position / len(runs), str(name))
+        parts.append(study(cache.load(str(run_id), COLUMNS if with_logits else WITHOUT_LOGITS)))
+    if progress is not None:
+        progress(1.0, "done")
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def _with_logits(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs[runs["has_logits"].astype(bool) & (runs["n_samples"] >= MIN_SAMPLES)]
+
+
+def _routed(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs[runs["n_layers"] > 0]
+
+
+def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:  # noqa: ARG001
+    return single_models(diagnose(cache, progress=progress))
+
+
+def _scores(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    def study(run: RunData) -> pd.DataFrame:
+        return run_benchmark(run, n_bootstrap=0).scores
+
+    return _over_runs(cache, _with_logits(runs), study, ["run_id", "method", "metric", "value"], progress)
+
+
+def _bandwidth(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    def study(run: RunData) -> pd.DataFrame:
+        both = [
+            bandwidth_sensitivity(run, feature=name).assign(feature=name) for name in (TERTILE_FEATURE, "confidence")
+        ]
+        return pd.concat(both)
+
+    columns = ["run_id", "mode", "multiplier", "metric", "value", "feature"]
+    return _over_runs(cache, _routed(_with_logits(runs)), study, columns, progress)
+
+
+def _ablation(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    columns = ["run_id", "feature", "metric", "value", "delta_vs_confidence", "delta_vs_pred_entropy"]
+    return _over_runs(cache, _routed(_with_logits(runs)), feature_ablation, columns, progress)
+
+
+def _error_link(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    def study(run: RunData) -> pd.DataFrame:
+        link = relate_to_error(run.confidence, run.correct, feature(run, TERTILE_FEATURE)).spearman
+        rows = [] if link is None else [(run.run_id, link.value, link.p_value)]
+        return pd.DataFrame(rows, columns=["run_id", "correlation", "p"])
+
+    columns = ["run_id", "correlation", "p"]
+    return _over_runs(cache, _routed(runs), study, columns, progress, with_logits=False)
+
+
+def _probes(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> Any:
+    return audit_sweep(cache, run_ids=_routed(runs)["run_id"].tolist(), progress=progress)
+
+
+def norm_columns(names: Iterable[str]) -> list[str]:
+    """Those of a run's extra columns that summarise its hidden states."""
+    return [name for name in names if name.endswith(NORM_SUFFIX)]
+
+
+def _hidden_states(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    """The probes of runs without routing, on the norms of their blocks' outputs in place of a profile."""
+
+    def study(run: RunData) -> pd.DataFrame:
+        norms = pd.DataFrame({name: run.extra[name] for name in norm_columns(run.extra)}).to_numpy()
+        result = audit(run.confidence, norms, run.correct, n_shuffles=0)
+        return pd.DataFrame([{"run_id": run.run_id, **result.mean}])
+
+    has_norms = runs["extra_names"].map(lambda names: bool(norm_columns(names))).astype(bool)
+    plain = runs[(runs["n_layers"] == 0) & (runs["n_samples"] >= MINIMUM_SAMPLES) & has_norms]
+    return _over_runs(cache, plain, study, ["run_id", "conf_lin", "full_mlp"], progress, with_logits=False)
+
+
+SOURCES: Mapping[str, Source] = MappingProxyType({
+    "gaps": Source("gap tests of every run", _gaps),
+    "error_link": Source("correlation with calibration error", _error_link),
+    "scores": Source("all calibrators on every run", _scores),
+    "bandwidth": Source("bandwidths of AR-CondCal and of its control", _bandwidth),
+    "ablation": Source("second features", _ablation),
+    "hidden_states": Source("probes of hidden states", _hidden_states),
+    "probes": Source("probe audit", _probes),
+})  # fmt: skip
+"""Quickest first. Gaps use mean routing entropy and AR-CondCal the spread over depth, as the paper does."""
+
+
+def gather(
+    cache: Cache,
+    sources: Iterable[str] = tuple(SOURCES),
+    *,
+    runs: pd.DataFrame | None = None,
+    progress: Progress | None = None,
+) -> Evidence:
+    """Compute some sources. `runs` is by default `single_runs` of the cache."""
+    wanted = list(sources)
+    for name in wanted:
+        if name not in SOURCES:
+            raise UnknownName("sources", name, SOURCES)
+    listed = single_runs(cache.runs()) if runs is None else runs
+    found = {}
+    for position, name in enumerate(wanted):
+
+        def part(share: float, text: str, position: int = position, name: str = name) -> None:
+            if progress is not None:
+                progress((position + share) / len(wanted), f"{SOURCES[name].label}: {text}")
+
+        found[name] = SOURCES[name].compute(cache, listed, part)
+    if progress is not None:
+        progress(1.0, "done")
+    return Evidence(listed, found)
+
+
+def with_cells(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
+    """A frame by run_id, joined with what each run is."""
+    identity = evidence.runs[["run_id", *CELL, "seed", "cell", "run"]]
+    return frame.drop(columns=[name for name in (*CELL, "seed", "cell", "run") if name in frame]).merge(
+        identity, on="run_id", how="inner"
+    )

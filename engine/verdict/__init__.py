@@ -1,0 +1,5 @@
+"""From results to modest sentences. Pages, command line and report all use them; nobody else phrases verdicts."""
+
+from engine.verdict.run import Verdict, judge
+
+__all__ = ["Verdict", "judge"]

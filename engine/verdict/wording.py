@@ -1,0 +1,90 @@
+"""Phrases that several verdicts share, and the Browse pages' sentences on one run."""
+
+from __future__ import annotations
+
+from engine.core.labels import capital, format_p
+from engine.features import FEATURES
+from engine.metrics.mechanism import DepthProfile, ErrorRelation, RankCorrelation
+from engine.metrics.reliability import CalibrationSummary
+
+LOW_TO_HIGH = "from the low to the high third of samples with similar confidence"
+"""What an audited effect is a change of accuracy over."""
+OTHER_SEEDS = "other seeds must show whether it repeats"
+"""What one run, or one look at many, leaves open."""
+UNCHECKED = "False-alarm rates were not checked here; see Controls."
+_SMALL = 0.02
+
+
+def reliability_sentence(summary: CalibrationSummary) -> str:
+    """`Raw ECE is 0.083: this run is under-confident by 0.08 on average (accuracy 0.69, mean confidence 0.61). ...`"""
+    # Two digits read better, unless the three numbers then no longer add up before the reader's eyes.
+    adds_up = round(round(summary.accuracy, 2) - round(summary.mean_confidence, 2), 2) == round(summary.gap, 2)
+    digits = 2 if adds_up and abs(summary.gap) >= _SMALL else 3
+    accuracy, confidence = f"{summary.accuracy:.{digits}f}", f"{summary.mean_confidence:.{digits}f}"
+    if summary.direction == "neither":
+        finding = (
+            "on average this run is neither clearly over- nor under-confident "
+            f"(accuracy {accuracy}, 95 % interval {summary.accuracy_low:.3f} to {summary.accuracy_high:.3f}, "
+            f"mean confidence {confidence})"
+        )
+    else:
+        finding = (
+            f"this run is {summary.direction}-confident by {abs(summary.gap):.{digits}f} on average "
+            f"(accuracy {accuracy}, mean confidence {confidence})"
+        )
+    return (
+        f"Raw ECE is {summary.ece:.3f}: {finding}. Sampling noise alone would give a perfectly calibrated run of this "
+        f"size an ECE of about {summary.ece_if_calibrated:.3f}."
+    )
+
+
+def _depth_clause(profile: DepthProfile) -> str:
+    if len(profile.names) == 1:
+        return f"The one routing layer, {profile.names[0]}, has a mean entropy of {profile.mean[0]:.2f}."
+    low, high = profile.lowest, profile.highest
+    return (
+        f"Mean routing entropy runs from {profile.mean[low]:.2f} ({profile.names[low]}) to {profile.mean[high]:.2f} "
+        f"({profile.names[high]}) over {len(profile.names)} layers, 1 being an even mix of all sources."
+    )
+
+
+def _correlation_clause(correlation: RankCorrelation | None, feature: str) -> str:
+    if correlation is None:
+        return (
+            f"{capital(feature)} cannot be ranked against the error |c - t|: one of them does not vary, or there are "
+            "too few samples."
+        )
+    interval = ""
+    if correlation.low is not None and correlation.high is not None:
+        interval = f"95 % interval {correlation.low:.2f} to {correlation.high:.2f}, "
+    if not correlation.clear:
+        return (
+            f"{capital(feature)} has no clear rank correlation with the error |c - t| "
+            f"({correlation.value:.2f}, {interval}{format_p(correlation.p_value)})."
+        )
+    way = "rises" if correlation.value > 0 else "falls"
+    return (
+        f"The error |c - t| {way} with {feature} (rank correlation {correlation.value:.2f}, "
+        f"{interval}{format_p(correlation.p_value)})."
+    )
+
+
+def mechanism_sentence(
+    profile: DepthProfile | None, relation: ErrorRelation, feature: str, *, lacking: str = ""
+) -> str:
+    """Depth, then how the feature goes with the error, then what this does not show.
+
+    profile : None for a run without routing. feature : how rho is called; lacking : what rho replaces because the run
+    lacks it, or empty.
+    """
+    parts = [
+        "This run has no routing profile, so routing across depth and training cannot be shown."
+        if profile is None
+        else _depth_clause(profile)
+    ]
+    if lacking:
+        parts.append(f"It lacks {lacking}; below, {feature} stands in.")
+    parts.append(_correlation_clause(relation.spearman, feature))
+    if feature != FEATURES["confidence"].label:
+        parts.append("Confidence is not held fixed here, so this does not say that anything is added to it.")
+    return " ".join(parts)

@@ -1,0 +1,227 @@
+"""Worlds with a known answer: the controls must measure what was put into them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.controls import accuracy_given_confidence, false_alarm_rate, plant_gap, power_curve
+from engine.controls.batch import BatchTest, Layout, chunks
+from engine.core.binning import tertiles
+from engine.core.errors import InvalidInput, UnknownName
+from engine.gaps import TESTS, TestSettings, bootstrap_gap, cmh_test, permutation_test, trend_test, weighted_gap_test
+
+
+def run(seed: int, n: int = 4000, noise: float | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Calibrated confidence; rho is independent, or a copy of confidence with this much noise."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.beta(4, 1.2, n)
+    rho = rng.normal(size=n) if noise is None else confidence + noise * rng.normal(size=n)
+    return confidence, rng.random(n) < confidence, rho
+
+
+def test_logistic_fit_recovers_its_own_model():
+    rng = np.random.default_rng(0)
+    confidence = rng.beta(3, 1.5, 60_000)
+    truth = 1 / (1 + np.exp(-(-0.4 + 1.5 * np.log(confidence / (1 - confidence)))))
+    fitted = accuracy_given_confidence(confidence, rng.random(60_000) < truth)
+    assert np.abs(fitted - truth).max() < 0.02
+
+
+def test_fits_are_functions_of_confidence_and_survive_certainty():
+    confidence = np.array([0.0, 0.5, 0.5, 0.5, 1.0, 1.0])
+    for correct in (np.zeros(6, dtype=bool), np.ones(6, dtype=bool), np.array([0, 1, 0, 1, 1, 1], dtype=bool)):
+        for fit in ("logistic", "isotonic"):
+            fitted = accuracy_given_confidence(confidence, correct, fit)
+            assert ((fitted >= 0) & (fitted <= 1)).all()
+            assert np.ptp(fitted[1:4]) == 0
+        assert (np.diff(fitted) >= -1e-12).all()  # the isotonic one, last, never falls
+
+
+def test_planting_keeps_the_gap_and_the_bins_accuracy_where_bounds_allow():
+    bins = np.array([0] * 6 + [1] * 6)
+    groups = np.array([0, 0, 0, 1, 2, 2] * 2)
+    probability = np.array([0.6] * 6 + [0.98] * 6)
+    planted = plant_gap(probability, bins, groups, 0.2)
+    low, mid, high = (planted[groups == g].reshape(2, -1)[:, 0] for g in range(3))
+    # Bin 0: low gains 0.2 * 2/5, high loses 0.2 * 3/5, and 3 * 0.08 - 2 * 0.12 = 0 keeps the accuracy.
+    assert (low[0], mid[0], high[0]) == pytest.approx((0.68, 0.6, 0.48))
+    assert planted[bins == 0].mean() == pytest.approx(0.6)
+    # Bin 1: low cannot exceed 1, so high goes to 0.8 and the accuracy gives way.
+    assert (low[1], mid[1], high[1]) == pytest.approx((1.0, 0.98, 0.8))
+    assert plant_gap(probability, bins, groups, 0.0) == pytest.approx(probability)
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["distinct", "tied"])
+@pytest.mark.parametrize("test", TESTS)
+def test_batched_pvalues_equal_the_single_test(test: str, tied: bool):
+    confidence, _, rho = run(3, n=1500)
+    if tied:  # a saturated softmax: more than half of the samples at exactly one
+        confidence = np.where(confidence > 0.75, 1.0, confidence)
+    layout, order = Layout.of(confidence, rho, (1 / 3, 2 / 3))
+    outcomes = np.random.default_rng(1).random((12, 1500)) < np.clip(layout.confidence - 0.05 * layout.rho, 0, 1)
+    preset = TESTS[test]
+    batch = BatchTest(preset, layout, 5)
+    batched = batch.pvalues(batch.summarise(outcomes))
+    settings = {"n_bins": preset.bins_for(1500), "matching": preset.matching}
+    single = {
+        "max_gap": permutation_test,
+        "weighted_gap": weighted_gap_test,
+        "cmh": cmh_test,
+        "trend": trend_test,
+    }[preset.statistic]
+    for p, outcome in zip(batched, outcomes, strict=True):
+        correct = np.empty(1500, dtype=bool)
+        correct[order] = outcome
+        assert p == pytest.approx(single(confidence, correct, rho, **settings).p_value, abs=2e-5)
+
+
+def test_audited_test_keeps_its_size_where_coarse_bins_fail():
+    # A thousand worlds in which nothing is there: rho only echoes confidence.
+    alarms = false_alarm_rate(*run(0, n=10_000, noise=0.02), tests=("audited", "paper_trend"), n_replicates=1000)
+    assert 0.04 <= alarms.rate("audited") <= 0.065
+    assert alarms.rate("paper_trend") > 0.5
+
+
+def test_independent_rho_is_judged_fairly_by_every_test():
+    alarms = false_alarm_rate(*run(1, n=6000), n_replicates=400)
+    assert set(alarms.table["test"]) == set(TESTS)
+    assert (alarms.table["rate"] < 0.09).all()
+    assert (alarms.table["rate_low"] <= alarms.table["rate"]).all()
+    assert (alarms.table["rate"] <= alarms.table["rate_high"]).all()
+
+
+def test_power_rises_from_the_level_to_one():
+    curve = power_curve(
+        *run(2, n=6000), deltas=(0.0, 0.05, 0.1, 0.2, 0.4), tests=("paper", "audited"), n_replicates=300
+    )
+    for test in ("paper", "audited"):
+        rates = curve.table.loc[curve.table["test"] == test, "rate"].to_numpy()
+        assert rates[0] < 0.1
+        assert (np.diff(rates) >= -0.03).all()
+        assert rates[-1] > 0.95
+    # The max over bins listens to one bin; the trend listens to all samples.
+    assert curve.detectable["audited"] < 0.6 * curve.detectable["paper"]
+
+
+def test_planted_worlds_really_hold_the_gap():
+    confidence, _, rho = run(5, n=20_000)
+    groups = tertiles(rho).index
+    bins = np.zeros(confidence.size, dtype=np.int64)
+    planted = plant_gap(np.full(confidence.size, 0.7), bins, groups, 0.1)
+    drawn = np.random.default_rng(0).random(confidence.size) < planted
+    assert drawn[groups == 0].mean() - drawn[groups == 2].mean() == pytest.approx(0.1, abs=0.03)
+
+
+def test_a_power_never_reached_is_reported_as_such():
+    curve = power_curve(*run(2, n=300), deltas=(0.0, 0.01), tests=("paper",), n_replicates=50)
+    assert curve.detectable == {"paper": None}
+
+
+def test_untestable_worlds_count_as_no_rejection():
+    confidence, correct, _ = run(0, n=400)
+    alarms = false_alarm_rate(confidence, correct, np.ones(400), n_replicates=20)
+    assert (alarms.table["untestable"] == 20).all()
+    assert (alarms.table["rate"] == 0).all()
+
+
+def test_same_seed_same_numbers_and_progress_reaches_one():
+    data = run(4, n=1000)
+    seen: list[float] = []
+    first = false_alarm_rate(*data, n_replicates=30, seed=3, progress=lambda share, _: seen.append(share))
+    second = false_alarm_rate(*data, n_replicates=30, seed=3)
+    assert all(first.p_values[t].tobytes() == second.p_values[t].tobytes() for t in TESTS)
+    assert seen[-1] == 1.0
+    assert seen == sorted(seen)
+
+
+def test_bad_settings_are_named():
+    data = run(0, n=100)
+    with pytest.raises(UnknownName, match="paper, audited"):
+        false_alarm_rate(*data, tests=("papre",))
+    with pytest.raises(InvalidInput, match="alpha"):
+        false_alarm_rate(*data, alpha=1.5)
+    with pytest.raises(InvalidInput, match="n_replicates"):
+        power_curve(*data, n_replicates=0)
+    with pytest.raises(InvalidInput, match="deltas"):
+        power_curve(*data, deltas=(-0.1, 0.2))
+    for deltas in ((), None, 0.1):
+        with pytest.raises(InvalidInput, match="deltas"):
+            power_curve(*data, deltas=deltas)
+    for tests in ((), None, "paper", [["paper"]]):
+        with pytest.raises(InvalidInput, match="tests"):
+            power_curve(*data, tests=tests)
+    for function in (power_curve, false_alarm_rate):
+        with pytest.raises(InvalidInput, match="seed"):
+            function(*data, seed=-1)
+    with pytest.raises(UnknownName, match="audited"):
+        false_alarm_rate(*data, tests=("audited",), n_replicates=2).rate("paper")
+    with pytest.raises(UnknownName, match="logistic, isotonic"):
+        power_curve(*data, fit="spline")
+
+
+def test_ties_do_not_swallow_the_planted_gap():
+    rng = np.random.default_rng(0)
+    confidence = np.where(rng.random(4000) < 0.6, 1.0, rng.random(4000))
+    data = (confidence, rng.random(4000) < 0.4 + 0.5 * confidence, rng.normal(size=4000))
+    jittered = (np.clip(confidence - 1e-9 * rng.random(4000), 0, 1), *data[1:])
+    settings = {"tests": ("audited",), "n_replicates": 150}
+    found, reference = (power_curve(*each, **settings).detectable["audited"] for each in (data, jittered))
+    assert found == pytest.approx(reference, rel=0.25)
+
+
+def test_large_runs_have_no_untestable_worlds():
+    data = run(1, n=60_000)
+    curve = power_curve(*data, tests=("paper", "paper_weighted"), deltas=(0.0, 0.1, 0.3), n_replicates=20)
+    assert (curve.table["untestable"] == 0).all()
+    weighted = curve.table[curve.table["test"] == "paper_weighted"]
+    assert weighted["rate"].tolist()[1:] == [1.0, 1.0]
+
+
+def test_a_test_that_rejects_without_a_gap_detects_nothing():
+    curve = power_curve(*run(0, n=10_000, noise=0.02), tests=("paper_trend",), deltas=(0.0, 0.1), n_replicates=60)
+    assert curve.table["rate"].iloc[0] > 0.5
+    assert curve.detectable == {"paper_trend": None}
+
+
+def test_isotonic_fit_of_ties_is_the_weighted_one():
+    confidence = np.array([0.5, 0.5, 0.6])
+    for correct in ([0, 1, 0], [1, 0, 0]):
+        fitted = accuracy_given_confidence(confidence, np.array(correct, dtype=bool), "isotonic")
+        assert fitted == pytest.approx([1 / 3] * 3)
+
+
+def test_batches_count_the_bins_where_there_are_more_of_them_than_samples():
+    layout, _ = Layout.of(*(run(0, n=50)[i] for i in (0, 2)), (1 / 3, 2 / 3))
+    batch = BatchTest(TESTS["paper"].over(1000), layout, 5)
+    assert batch.width == 3000
+    assert chunks(100, batch.width, budget=30_000) == [10] * 10
+
+
+def test_more_worlds_than_memory_holds_are_refused():
+    data = run(0, n=2000)
+    with pytest.raises(InvalidInput, match="n_replicates"):
+        power_curve(*data, deltas=np.linspace(0, 1, 500), n_replicates=100_000)
+    with pytest.raises(InvalidInput, match="n_replicates"):
+        false_alarm_rate(*data, tests=("paper",), settings=TestSettings(100, 1), n_replicates=1_000_000)
+    with pytest.raises(InvalidInput, match="n_permutations"):
+        permutation_test(*data, n_bins=100, min_support=1, method="hypergeometric", n_permutations=1_000_000)
+    with pytest.raises(InvalidInput, match="n_resamples"):
+        bootstrap_gap(*data, n_bins=100, n_resamples=1_000_000)
+
+
+def test_a_test_over_other_bins_says_so():
+    assert TESTS["paper"].over(15).label == "the paper's test"
+    assert TESTS["paper"].over(30).label == "the paper's test, 30 bins"
+    assert TESTS["paper_trend"].over(1).label == "trend, 1 bin"
+    assert TESTS["audited"].over(30) == TESTS["audited"]
+
+
+def test_a_statistic_that_nobody_registered_is_refused():
+    """It used to fall into an `else` and get another statistic's value and name."""
+    confidence, _, rho = run(0, n=200)
+    layout, _ = Layout.of(confidence, rho, (1 / 3, 2 / 3))
+    with pytest.raises(UnknownName, match="median_gap"):
+        BatchTest(replace(TESTS["paper"], statistic="median_gap"), layout, 5)
