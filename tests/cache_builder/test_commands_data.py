@@ -87,7 +87,7 @@ def test_results_are_a_row_per_cell_with_its_seeds(outputs, capsys):
     *_, row = capsys.readouterr().out.splitlines()
     data, backbone, variant, accuracy, error, spread = (cell.strip() for cell in row.strip("|").split("|"))
     record = read_shard(folder / "shards" / "run0.parquet")
-    assert (data, backbone, variant) == ("unknown", "unknown", "block_ar, b = 2")
+    assert (data, backbone, variant) == ("unknown", "unknown", "Block-AR (b = 2)")
     assert accuracy == ", ".join([f"{100 * record.accuracy:.1f}"] * 2)
     assert spread == ", ".join([f"{record.entropies.std(axis=1).std():.3f}"] * 2)
     assert error.count(",") == 1
