@@ -32,10 +32,11 @@ Source = readers.Stored | readers.Deferred
 
 @dataclass(frozen=True, eq=False)
 class StoredData:
-    """A data set as it lies on disk: nothing is decoded, and the training images may be missing."""
+    """A data set as it lies on disk: nothing is decoded, and training images are neither needed nor looked at before
+    `training` opens them."""
 
     name: str
-    train: Source | None
+    train: Callable[[], Source] | None
     test: Source
     n_classes: int
     flips: bool
@@ -44,7 +45,7 @@ class StoredData:
     def training(self) -> Source:
         if self.train is None:
             raise MissingDataset(self.name, f"the training images are missing in {self.name}/ beside the test images")
-        return self.train
+        return self.train()
 
     def load(self) -> ImageData:
         train, test = self.training().load(), self.test.load()
@@ -53,7 +54,7 @@ class StoredData:
 
 def _hub_style(
     folder: Path, label_column: str | None = None, side: int | None = None
-) -> tuple[Source | None, Source] | None:
+) -> tuple[Callable[[], Source] | None, Source] | None:
     """The train and test splits of a folder of Parquet files as data set hubs have them; None without the latter."""
     train, test = (
         next((files for name in names if (files := sorted(folder.glob(f"**/{name}*.parquet")))), [])
@@ -61,9 +62,8 @@ def _hub_style(
     )
     if not test:
         return None
-    return readers.StoredParquet(train, label_column, side) if train else None, readers.StoredParquet(
-        test, label_column, side
-    )
+    opened = partial(readers.StoredParquet, label_column=label_column, side=side)
+    return partial(opened, train) if train else None, opened(test)
 
 
 def _cifar(root: Path, name: str, archive: str, train: list[str], label_key: bytes, n_classes: int) -> StoredData:
@@ -78,7 +78,7 @@ def _cifar(root: Path, name: str, archive: str, train: list[str], label_key: byt
             )
         test = ["test_batch"] if name == "cifar10" else ["test"]
         read = partial(readers.read_cifar_archive, place, label_key=label_key)
-        splits = readers.Deferred(partial(read, train)), readers.Deferred(partial(read, test))
+        splits = partial(readers.Deferred, partial(read, train)), readers.Deferred(partial(read, test))
     return StoredData(name, *splits, n_classes, flips=True, shift=4)
 
 
@@ -102,7 +102,7 @@ def digits(_root: Path) -> StoredData:
     train, test = (
         readers.Deferred(partial(Split, images[part], labels[part])) for part in (slice(half), slice(half, None))
     )
-    return StoredData("digits", train, test, 10, flips=False, shift=1)
+    return StoredData("digits", lambda: train, test, 10, flips=False, shift=1)
 
 
 def tiny_imagenet(root: Path) -> StoredData:
@@ -125,9 +125,10 @@ def tiny_imagenet(root: Path) -> StoredData:
         classes = _classes(folder / "train") or sorted({wnid for _, wnid in rows})
         files = [folder / "val" / "images" / file for file, _ in rows]
         labels = np.asarray([classes.index(wnid) for _, wnid in rows], dtype=np.int64)
-    train = readers.class_folders(folder / "train", TINY_IMAGENET_SIDE, classes) if _classes(folder / "train") else None
+    train = partial(readers.class_folders, folder / "train", TINY_IMAGENET_SIDE, classes)
     test = readers.StoredFiles(files, labels, TINY_IMAGENET_SIDE)
-    return StoredData("tiny-imagenet", train, test, len(classes), flips=True, shift=8)
+    has_train = (folder / "train").is_dir()
+    return StoredData("tiny-imagenet", train if has_train else None, test, len(classes), flips=True, shift=8)
 
 
 def _classes(folder: Path) -> list[str]:
@@ -140,7 +141,7 @@ def image_folder(root: Path, name: str, side: int) -> StoredData:
     folder = root / name
     hub = _hub_style(folder, side=side)
     if hub is not None:
-        n_classes = 1 + max(int(part.labels.max()) for part in hub if part is not None)
+        n_classes = 1 + max(int(part.labels.max()) for part in (hub[1], *([] if hub[0] is None else [hub[0]()])))
         return StoredData(name, *hub, n_classes, flips=True, shift=side // 8)
     test = _existing([folder / part for part in ("test", "val")])
     if test is None:
@@ -151,10 +152,9 @@ def image_folder(root: Path, name: str, side: int) -> StoredData:
             f"or {name}/ Parquet files of them",
         )
     classes = _classes(folder / "train") or _classes(test)
-    train = readers.class_folders(folder / "train", side, classes) if (folder / "train").is_dir() else None
-    return StoredData(
-        name, train, readers.class_folders(test, side, classes), len(classes), flips=True, shift=side // 8
-    )
+    opened = partial(readers.class_folders, side=side, classes=classes)
+    train = partial(opened, folder / "train") if (folder / "train").is_dir() else None
+    return StoredData(name, train, opened(test), len(classes), flips=True, shift=side // 8)
 
 
 DATASETS: dict[str, Callable[[Path], StoredData]] = {

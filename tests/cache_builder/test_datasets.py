@@ -267,6 +267,16 @@ def test_images_stream_in_batches_of_any_rows(tmp_path, form):
         data.load()
 
 
+@pytest.mark.parametrize("name", ["cifar10", "tiny-imagenet"])
+def test_training_images_are_not_looked_at_before_they_are_asked_for(tmp_path, name):
+    write_parquet(tmp_path / name / "test.parquet", pixels(2), [0, 1])
+    (tmp_path / name / "train.parquet").write_bytes(b"damaged")
+    data = open_dataset(name, tmp_path)
+    assert len(next(data.test.batches(5))) == 2
+    with pytest.raises(CacheError, match=r"train.parquet: cannot be read"):
+        data.load()
+
+
 def test_streaming_holds_one_batch_and_the_next(tmp_path, monkeypatch):
     """Whatever is decoded beyond that would be a data set in memory."""
     write_parquet(tmp_path / "images.parquet", pixels(40, side=8), list(range(40)))
