@@ -26,12 +26,12 @@ with top:
 with moving:
     parts.live(page, prepared, curves)
 if prepared.smoother.feature is not None:
-    page.heading("One setting, exactly")
+    page.heading("Exact values at one setting")
     if prepared.smoother.scott["feature"] == 0:
-        page.text("The feature does not vary over the calibration half, so its axis is ignored.")
+        page.text("The feature is constant on the calibration half, so its axis is ignored.")
     parts.one_setting(page, prepared, curves)
 if curves is not None:
-    page.heading("The usual choices")
+    page.heading("Common bandwidth choices")
     choices = {"mode": "Choice", "multiplier": "Multiple", **parts.SCORES}
     page.table(
         parts.named(compute.modes(curves)), "modes", names=choices, formats=parts.FORMATS | {"multiplier": "%.3g"}
@@ -49,7 +49,7 @@ is $h_j = \sigma_j n^{-1/6}$, for the matched controls (confidence; confidence a
 feature is the spread of routing entropy over depth, whose tertiles are always the ones scored.
 The **lead** at a bandwidth is the better control's score minus AR-CondCal's, its **spread** the standard deviation over
 the seeds of the cell. 25 multiples from 1/8 to 8 are tried, on both axes and on each alone. The largest of many leads
-exceeds its spread by chance now and then, so it must hold on the seed left out, at the bandwidth chosen on the others
+may exceed its spread by chance, so it must also hold on the held-out seed, at the bandwidth chosen on the others
 (one-sided t test over seeds at 5 %, corrected for the three metrics).
 **Gap kept** is $\tanh(d^2 / 4 h_r^2)$ with $d$ between the mean features of the outer tertiles.
 """)

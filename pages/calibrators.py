@@ -1,4 +1,4 @@
-"""What do the calibrators buy?"""
+"""Which calibrators help, and by how much?"""
 
 from collections.abc import Callable
 
@@ -57,19 +57,26 @@ whole = [metric for metric in MAIN if not board.metric(metric).empty]
 panels(page, tuple(whole), lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
 panels(page, OTHERS, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
 page.caption(
-    ("Mean ± standard deviation over seeds, a tick a seed" if board.n_runs > 1 else "Lines: 95 % bootstrap intervals")
+    (
+        "Mean ± standard deviation over seeds, one tick per seed"
+        if board.n_runs > 1
+        else "Lines: 95 % bootstrap intervals"
+    )
     + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."
 )
 parts.scores_table(page, board)
 
 with st.container():
     if not verdict.contrasts.empty:
-        page.heading("Does routing add to the same kernel without it?")
+        page.heading("Does routing improve on the same kernel without it?")
         panels(page, CONTRASTED, lambda metric: plots.contrast_panel(verdict.contrasts, metric, page.theme), "contrast")
-        page.caption("AR-CondCal minus control: left of the dashed line AR-CondCal is better. Intervals hold together.")
+        page.caption(
+            "AR-CondCal minus control: left of the dashed line AR-CondCal is better. "
+            "Intervals are simultaneous (95 % jointly)."
+        )
         parts.contrasts_table(page, verdict.contrasts)
 
-page.heading("What changes against no calibration, sample by sample")
+page.heading("Change relative to no calibration")
 panels(page, parts.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
 parts.changes_table(page, board)
 
@@ -80,25 +87,25 @@ page.heading("How many samples does a calibrator need?")
 with st.container():
     parts.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
 
-page.heading("Is the ranking the luck of the split?")
+page.heading("Does the ranking depend on the split?")
 parts.offer_splits(page, run_ids)
 
-page.heading("What each method learnt" + (", on the chosen run" if pooled else ""))
+page.heading("Fitted parameters" + (", on the chosen run" if pooled else ""))
 parts.learnt_by_method(page, own)
 page.how(r"""
-Every method is fitted on a random half of the run (seed 42) and judged on the other half. A slice would change what is
-fitted, and one by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n} |\text{acc}_b -
-\text{conf}_b|$ over 15 equal-width bins; worst-tertile ECE is the largest ECE inside a tertile of the spread of routing
-entropy. Intervals of one run are percentiles of 500 bootstrap resamples of the judged half; resampling inflates an ECE,
-so the point may lie below its interval. Over seeds: mean and standard deviation (ddof 0).
+Every method is fitted on a random half of the run (seed 42) and evaluated on the other half. A slice would change what
+is fitted, and a slice by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n}
+|\text{acc}_b - \text{conf}_b|$ over 15 equal-width bins; worst-tertile ECE is the largest ECE inside a tertile of the
+spread of routing entropy. Intervals of one run are percentiles of 500 bootstrap resamples of the evaluated half;
+resampling inflates an ECE, so the point may lie below its interval. Over seeds: mean and standard deviation (ddof 0).
 
 **AR-CondCal against its controls.** All methods see the same resamples, so the difference $D$ has its own standard
-error $s_D$, free of what the methods share. The interval is $D \pm z\, s_D$; over seeds it is
-$\bar D \pm t_{n-1} s / \sqrt n$ of the paired differences. $z$ and $t$ are taken at $1 - 0.05 / 12$, so that all six
-intervals hold together with 95 %. A difference is clear if its interval leaves out zero; with three seeds only one that
-hardly varies can be. A method is within noise of the best one if its own paired difference is below $1.96\, s_D$.
+error $s_D$, free of what the methods share. The interval is $D \pm z\, s_D$; over seeds it is $\bar D \pm t_{n-1} s /
+\sqrt n$ of the paired differences. $z$ and $t$ are taken at $1 - 0.05 / 12$, so that all six intervals hold jointly
+with 95 %. A difference is clear if its interval excludes zero; with three seeds this needs a difference that hardly
+varies. A method is within noise of the best one if its own paired difference is below $1.96\, s_D$.
 
-**Changes** are against the softmax on the same samples. **Set size**: random subsets of the fitting half, five
-draws. **Splits**: ten random halvings; equal values share the better rank.
+**Changes** are against the softmax on the same samples. **Set size**: random subsets of the fitting half, five draws.
+**Splits**: ten random halvings; equal values share the better rank.
 """)
 page.finish()

@@ -1,4 +1,4 @@
-"""Would this test have found an effect, and does it cry wolf?"""
+"""Could this test detect an effect, and how often does it raise a false alarm?"""
 
 import streamlit as st
 
@@ -17,13 +17,13 @@ page = open_page("controls")
 view = page.view
 page.require_feature()
 
-head, made_up, title = st.container(), st.container(), st.container()
-worlds = st.select_slider(
-    "Worlds per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="worlds", bind="query-params",
-    help="The verdict above counts in as many.",
+head, simulated, title = st.container(), st.container(), st.container()
+simulations = st.select_slider(
+    "Simulations per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="simulations", bind="query-params",
+    help="The verdict above uses the same number.",
 )  # fmt: skip
 with head:
-    page.verdict(verdict(view, worlds).sentence, controls=False)
+    page.verdict(verdict(view, simulations).sentence, controls=False)
 
 
 @fragment
@@ -32,7 +32,9 @@ def plant() -> None:
     left, right = st.columns([1, 3])
     with left:
         delta = st.slider("Planted gap", 0.0, 0.3, 0.1, 0.01, key="delta", bind="query-params")
-        seed = st.number_input("World", 0, 999, 0, key="world", bind="query-params", help="Another random draw.")
+        seed = st.number_input(
+            "Random draw", 0, 999, 0, key="draw", bind="query-params", help="Seed of the simulated data set."
+        )
     # All is computed before any of it is drawn: each thing drawn by itself makes the browser go through the whole page.
     paper, audited = compute.planted(view, float(delta), int(seed))
     tests = (("The paper's test", paper.p_value), ("The audited test", audited.p_value))
@@ -40,7 +42,7 @@ def plant() -> None:
     figure = tertile_curves(paper, page.theme)
     left.markdown("  \n".join(lines))
     with right:
-        page.figure(figure, "planted", alt="Tertile curves of a world with a planted gap")
+        page.figure(figure, "planted", alt="Tertile curves of a simulated data set with a planted gap")
 
 
 def draw(found: compute.Controls) -> None:
@@ -52,25 +54,25 @@ def draw(found: compute.Controls) -> None:
     with right:
         figure = plots.support_power(found.by_support, page.theme)
         page.figure(figure, "support-power", alt="Power by minimum support")
-    page.heading("Does it cry wolf where only confidence matters?")
+    page.heading("How often does each test raise a false alarm?")
     page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
-    page.heading("Which verdicts on this run can be trusted")
+    page.heading("Which tests can be trusted on this run?")
     page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
 
 
-with made_up:
-    page.heading("A made-up world with a gap of your choice")
+with simulated:
+    page.heading("A simulated data set with a gap of your choice")
     plant()
 with title:
-    page.heading("How large a gap would have been found?")
-found = long_work("controls", compute.controls(view, worlds), label="Simulate these worlds")
+    page.heading("How large a gap could be detected?")
+found = long_work("controls", compute.controls(view, simulations), label="Run the simulations")
 if found is not None:
     draw(found)
 page.how(r"""
-**The confidence-only world** keeps this run's confidence and feature and draws correctness from a logistic fit of
-accuracy on the logit of confidence. Nothing is there to be found, so a sound test rejects in 5 % of such worlds.
-**The planted gap** adds $+\delta n_{high} / (n_{low} + n_{high})$ to the low tertile's accuracy and takes
-$\delta n_{low} / (n_{low} + n_{high})$ from the high one's in the audited test's bins, which keeps each bin's
-accuracy; where that would leave $[0, 1]$ the gap stays and the accuracy gives way. All gaps share their random numbers.
+**Simulations without effect** keep this run's confidence and feature and draw correctness from a logistic fit of
+accuracy on the logit of confidence. There is no effect to detect, so a valid test rejects 5 % of them. **The planted
+gap** adds $+\delta n_{high} / (n_{low} + n_{high})$ to the low tertile's accuracy and takes $\delta n_{low} / (n_{low}
++ n_{high})$ from the high one's in the audited test's bins, which keeps each bin's accuracy; where that would leave
+$[0, 1]$ the gap is kept and the accuracy changes. All gaps use the same random numbers.
 """)
 page.finish()

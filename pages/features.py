@@ -69,12 +69,11 @@ def search() -> None:
         )
         found = long_work("search", compute.search(view, shuffles), label="Search again")
     with head:
-        waiting = (
-            f"The search over {len(search_candidates(view.run.n_layers))} scalars has not finished: no verdict yet."
-        )
+        n_scalars = len(search_candidates(view.run.n_layers))
+        waiting = f"The search over {n_scalars} scalars is still running; there is no verdict yet."
         page.verdict(waiting if found is None else search_sentence(found))
-        page.caption("This page makes its own scalars: the sidebar's feature has no say here, all else there has.")
-        page.heading("Every scalar tried, and the price of trying")
+        page.caption("This page ignores the sidebar's feature and uses its other settings.")
+        page.heading("All scalars, corrected for the search")
     if found is None:
         return
     with left:
@@ -82,7 +81,9 @@ def search() -> None:
         page.figure(figure, "shuffled", alt="Best p of searches on shuffled routing")
     with right:
         page.figure(plots.search_rows(found, test, page.theme), "search", alt="p-value of every scalar")
-        page.caption("Dashed: p = 0.05 for a scalar named beforehand. Grey: p small enough for the best of all these.")
+        page.caption(
+            "Dashed: p = 0.05 for a scalar chosen in advance. Grey: p small enough for the best of all scalars."
+        )
     with st.expander("All scalars as a table"):
         page.table(
             found.table.sort_values(test),
@@ -97,7 +98,7 @@ def search() -> None:
 
 if view.run.n_layers == 0:
     page.verdict("This run has no routing profile, so there is no routing scalar to build or to search for.")
-    page.heading("What this run does hold")
+    page.heading("What this run contains")
     parts.list_candidates(page, candidates())
 elif view.run.n_samples < 2:
     page.verdict("One sample is too few to search for a routing scalar.")
@@ -105,17 +106,17 @@ else:
     with st.container():  # it grows, and a control below that moves would no longer be in the address
         search()
     page.heading("A scalar of your own")
-    page.caption("One that was picked after looking at many has earned the p-value of a search, not its own.")
+    page.caption("If you picked it after trying several, use the search p-value.")
     build()
 page.how(r"""
 **The search** tries every layer's entropy $H_l$, the mean, spread, largest, smallest, range and slope of all layers,
-and each of them times confidence, by both tests. The smallest of $m$ p-values is small by chance. Corrected p-values
-(Holm; for the best one that is $m\,p$) allow for it, but trust each single test. **Shuffled routing** does not: whole
-routing rows change places among samples of like confidence (the audited test's bins), and the whole search is done
-again. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 + \#\text{shuffles})$. The grey area is
-where the best p must fall for that to be 5 % or less.
-**AR-CondCal** is fitted with your scalar on one half of all samples of the run and judged on the other; the worst
-tertile is one of the spread over all layers. The controls are the same kernel on confidence alone, and on confidence
-and predictive entropy; intervals come from 500 paired resamples and hold together (Bonferroni).
+and each of them times confidence, by both tests. The smallest of $m$ p-values tends to be small by chance. Corrected
+p-values (Holm; for the best one that is $m\,p$) account for it, but assume that each single test is valid. **Shuffled
+routing** does not: whole routing rows are permuted among samples with similar confidence (the audited test's bins), and
+the whole search is repeated. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 +
+\#\text{shuffles})$. The grey area is where the best p must fall for that to be 5 % or less. **AR-CondCal** is fitted
+with your scalar on one half of all samples of the run and judged on the other; the worst tertile is one of the spread
+over all layers. The controls are the same kernel on confidence alone, and on confidence and predictive entropy;
+intervals come from 500 paired resamples and are simultaneous (Bonferroni).
 """)
 page.finish()

@@ -54,14 +54,14 @@ with left:
         alt="Gap of each bin against its null range",
     )
 with right:
-    curve = long_work("p-bins", compute.p_by_bins(view), label="Match more and less finely")
+    curve = long_work("p-bins", compute.p_by_bins(view), label="Vary the number of bins")
     if curve is not None:
         page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
 match = compute.match_quality(view)
 page.text(
     "Within-bin rank correlation of the feature with confidence: "
     f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the audited test. "
-    "Far from zero, a test on those bins may mistake confidence for the feature."
+    "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
 )
 
 page.heading("Do the three nulls agree?")

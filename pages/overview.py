@@ -62,7 +62,7 @@ else:
             alt="Rejections beside those expected by chance",
         )
     with right:
-        page.heading("Where to look first")
+        page.heading("Runs to look at first")
         if summary.first.empty:
             page.text("No run can be tested with this feature. Choose another one in the sidebar.")
         for run_id, why in summary.first[["run_id", "reason"]].itertuples(index=False):
@@ -72,16 +72,16 @@ else:
     page.heading("All runs")
     page.table(compute.table_of_runs(summary), "runs", names=compute.RUN_COLUMNS, formats=compute.RUN_FORMATS)
 
-st.subheader("A report to send")
+st.subheader("Report")
 offer_cache_report(view)
 
 page.how(r"""
 Every run is tested on all its samples. The paper's test is the exact permutation test of the largest gap over 15
 equal-width confidence bins; the audited test is Mantel's trend in equal-mass bins of 100 samples (fewer in runs
-below 4,000). Where nothing is there, $m$ tests at level $\alpha$ reject about $m\alpha$ times; the grey range holds
+below 4,000). Without an effect, $m$ tests at level $\alpha$ reject about $m\alpha$ times; the grey range holds
 95 % of $\text{Binomial}(m, \alpha)$. It takes the runs as independent, which seeds evaluated on the same samples are
 not quite, so the count may spread more than that. Holm's correction needs no such assumption: with it, the chance of
-even one rejection where nothing is there is at most $\alpha$. Benjamini-Hochberg bounds the expected share of false
+even one false rejection is at most $\alpha$. Benjamini-Hochberg bounds the expected share of false
 ones among the rejections instead. Ranking: smallest corrected p of either test, then smallest p.
 """)
 page.finish()

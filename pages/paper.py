@@ -8,6 +8,7 @@ from app.plots import paper as plots
 from app.shell.page import open_page
 from engine import paper
 from engine.paper import claims as audit
+from engine.paper import counterparts
 from engine.paper.published import TABLES, load
 
 page = open_page("paper", whole_cache=True)
@@ -23,7 +24,7 @@ start = list(TABLES).index("ar_sweep")
 name = titles[first.selectbox("Published table", list(titles), start, key="table", bind="query-params")]
 published = load(name)
 quantity = second.selectbox("Quantity", parts.quantities(published), key="quantity", bind="query-params")
-style, counterpart = parts.styles(published), paper.COUNTERPARTS.get(name)
+style, counterpart = counterparts.styles(published), paper.COUNTERPARTS.get(name)
 cells, cell = paper.cells_with_logits(known), ""
 if counterpart is not None and counterpart.by_cell and len(cells):
     options = [parts.NEAREST, *cells["cell"]]
@@ -44,26 +45,26 @@ with st.container():  # it grows, and a control below that moves would no longer
         page.text(f"{paper.compare(published, own, quantity, column)}.")
     left, right = st.columns(2, gap="large")
     with left:
-        drawn = plots.table_column(parts.printed(published, style), quantity, page.theme, whose="In the paper")
+        drawn = plots.table_column(counterparts.printed(published, style), quantity, page.theme, whose="In the paper")
         page.figure(drawn, "published", alt=f"{quantity} of every row of the published table")
     with right:
         if own is None:
             page.text(reason or "The same quantity of this cache appears here once it is computed.")
         else:
-            drawn = plots.table_column(parts.printed(own, style), column, page.theme, whose="In this cache")
+            drawn = plots.table_column(counterparts.printed(own, style), column, page.theme, whose="In this cache")
             page.figure(drawn, "own", alt=f"{column} of every row of the same table made of this cache")
     page.caption(parts.differences(name, known))
     for key, frame, heading in (("published", published, "As published"), ("own", own, "From this cache")):
         if frame is not None:
             page.heading(f"{heading}: {cell}" if key == "own" and cell else heading)
-            wide = parts.wide(frame, style)
+            wide = counterparts.wide(frame, style)
             page.table(wide, key, names={column: column for column in wide} | {"row": "Row"})
 
 parts.show_statements(page, claims)
 
 page.heading("What does this cache say about the paper's conclusions?")
 every = st.toggle(
-    f"Ask all {len(paper.CONCLUSIONS)} conclusions", key="all", bind="query-params",
+    f"Check all {len(paper.CONCLUSIONS)} conclusions", key="all", bind="query-params",
     help="Fits all calibrators and trains the probes on every run, which takes minutes.",
 )  # fmt: skip
 if every:
@@ -80,9 +81,9 @@ differs says that two places of the paper do not fit each other, not which of th
 **This cache's side** follows the same protocol on this cache's runs, without ensembles. Rank correlations are
 Spearman's over rows that both sides have; the uncalibrated row is left out.
 
-**Conclusions.** Over $n$ runs the number that gain is $\text{Binomial}(n, 1/2)$ where nothing is there; a gain is
-called reliable at $p \le 0.05$, after Holm's correction where several are tried. With too few runs to reach that, a
-conclusion is not answerable. Supported means that nothing here speaks against it, which is no proof; runs that share
-their test samples are not quite independent.
+**Conclusions.** Over $n$ runs the number that gain is $\text{Binomial}(n, 1/2)$ without an effect; a gain is called
+reliable at $p \le 0.05$, after Holm's correction where several are tried. With too few runs to reach that, a conclusion
+is not answerable. Supported means that nothing in this cache contradicts it, which is no proof; runs that share their
+test samples are not quite independent.
 """)
 page.finish()

@@ -14,7 +14,9 @@ page = open_page("reliability")
 view = page.view
 page.verdict(reliability_sentence(compute.diagram(view).summary), controls=False)
 if view.selection.slice.outcome != "all":
-    page.text("This slice was chosen by outcome, so its accuracy is fixed and its calibration errors mean nothing.")
+    page.text(
+        "This slice was chosen by outcome, so its accuracy is fixed and its calibration errors are not meaningful."
+    )
 
 matching = st.radio(
     "Bins", list(BINNINGS), format_func=BINNINGS.get, horizontal=True, key="binning", bind="query-params"
@@ -43,10 +45,10 @@ page.table(main.table, "bins", names=parts.BINS, formats=parts.decimals(parts.BI
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always
-over equal-width bins. A perfectly calibrated run would still show about
-$\frac{1}{n} \sum_b \sqrt{2 V_b / \pi}$ with $V_b = \sum_{i \in b} c_i (1 - c_i)$, from sampling noise alone.
-A bin or class is called clearly over- or under-confident when its interval leaves out the mean confidence; with 15
-bins one such interval in a calibrated run is no surprise. Classes are those predicted, because the true class is not
-known when the confidence is read. Calibrators are fitted on a random half (seed 42) and drawn on the other half.
+over equal-width bins. A perfectly calibrated run would still show about $\frac{1}{n} \sum_b \sqrt{2 V_b / \pi}$ with
+$V_b = \sum_{i \in b} c_i (1 - c_i)$, from sampling noise alone. A bin or class is called clearly over- or
+under-confident when its interval excludes the mean confidence; with 15 bins, one such interval is expected by chance
+even in a calibrated run. Classes are those predicted, because the true class is not known when the confidence is read.
+Calibrators are fitted on a random half (seed 42) and drawn on the other half.
 """)
 page.finish()

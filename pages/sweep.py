@@ -1,4 +1,4 @@
-"""Does it hold across seeds and substrates?"""
+"""Does it hold across seeds, models and data sets?"""
 
 import pandas as pd
 import streamlit as st
@@ -7,6 +7,7 @@ from app.compute import sweep as compute
 from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS
 from app.plots import sweep as plots
 from app.shell.page import open_page
+from app.shell.wording import typeset
 from engine.core.labels import HEADLINES
 
 MOST_DRAWN = 80  # runs in a figure with a line for each
@@ -15,7 +16,7 @@ MOST_DRAWN = 80  # runs in a figure with a line for each
 def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     """`[0.166, 0.425]` of each run, a dash where there is none."""
     pairs = rows[[f"{name}_low", f"{name}_high"]].itertuples(index=False)
-    return ["–" if pd.isna(low) else f"[{low:.3f}, {high:.3f}]" for low, high in pairs]
+    return ["–" if pd.isna(low) else typeset(f"[{low:.3f}, {high:.3f}]") for low, high in pairs]
 
 
 def part_to_draw(counted: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -24,7 +25,7 @@ def part_to_draw(counted: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFra
         return counted, cells
     names = list(counted["dataset_name"].unique())
     chosen = st.selectbox("Data set drawn", names, key="drawn-data", bind="query-params", width=320)
-    page.caption(f"Figures by cell show one data set at a time; all else is about all {len(counted)} runs.")
+    page.caption(f"Figures by cell show one data set at a time; everything else covers all {len(counted)} runs.")
     drawn = counted[counted["dataset_name"] == chosen]
     return drawn, cells[cells["cell"].isin(drawn["cell"])]
 
@@ -65,7 +66,7 @@ if summary.verdict.n_tested:
         | dict.fromkeys(["effect_min", "effect_max"], "%+.3f"),
     )  # fmt: skip
 
-    page.heading("What are so many tests worth?")
+    page.heading("What remains after correcting for multiple tests?")
     page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against uniform")
     counts = summary.verdict.counts.reset_index()
     page.table(
@@ -102,14 +103,14 @@ if not untested.empty:
 page.how(r"""
 Each point is a run (a seed) on all its samples. Gaps are the paper's, over 15 equal-width confidence bins, with
 percentile intervals from 5000 resamples; an absolute gap is folded at zero, so resampling moves it upwards and the
-point may lie below its interval. The grey bar ends at the 97.5 % mark of the largest gap when the feature is permuted
-inside bins. The audited effect is the within-bin slope of correctness on the rank of the feature, in the audited
-test's bins, as a change of accuracy from the low to the high third of samples of like confidence; its interval is
-$\pm 1.96$ standard errors under permutation.
+point may lie below its interval. The grey bar ends at the 97.5th percentile of the largest gap when the feature is
+permuted inside bins. The audited effect is the within-bin slope of correctness on the rank of the feature, in the
+audited test's bins, as a change of accuracy from the low to the high third of samples with similar confidence; its
+interval is $\pm 1.96$ standard errors under permutation.
 
-Where nothing is there p-values are uniform, and the $k$-th smallest of $m$ is $\text{Beta}(k, m + 1 - k)$ with mean
-$k / (m + 1)$; the band holds the middle 95 % of it at each rank. $n$ fair signs agree with probability $2^{1-n}$.
-Both take the runs as independent. Seeds evaluated on the same samples are not quite, so chance may stray further than
-drawn; Holm's and Bonferroni's corrections hold nevertheless.
+Without an effect p-values are uniform, and the $k$-th smallest of $m$ is $\text{Beta}(k, m + 1 - k)$ with mean $k / (m
++ 1)$; the band holds the middle 95 % of it at each rank. $n$ fair signs agree with probability $2^{1-n}$. Both take the
+runs as independent. Seeds evaluated on the same samples are not quite, so chance variation may be larger than drawn;
+Holm's and Bonferroni's corrections remain valid.
 """)
 page.finish()

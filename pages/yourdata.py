@@ -15,20 +15,20 @@ view = page.view
 mine = is_own(view.cache.fingerprint)
 if not mine:
     page.verdict(
-        "Bring how confident your model was on each sample, whether it was right, and its routing or any score of "
-        "yours: the protocol then says whether that knows anything about being right that confidence does not.",
+        "Upload your model's confidence and correctness for each sample, with its routing or any score of yours: "
+        "RouteCal then tells you whether it predicts correctness beyond confidence.",
         controls=False,
     )
     if own().cache is not None:
-        st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see yours.")
+        st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see your data.")
 elif view.rho is None:
-    page.verdict(f"This cannot be asked of your data: {view.missing}.", controls=False)
+    page.verdict(f"This question cannot be answered for your data: {view.missing}.", controls=False)
 else:
     page.verdict(verdict(view).sentence)
 
 page.heading("Your file")
 page.caption(
-    "It is read in a separate process, kept for this window alone, and gone when you close or reload it. "
+    "It is read in a separate process, visible only in this window, and removed when you close or reload it. "
     "Parquet, CSV or NPZ; pickles are never read."
 )
 table = choose_file()
@@ -40,7 +40,7 @@ if table is not None:
 offer_removal()
 
 if mine:
-    page.heading("Every score by both tests")
+    page.heading("Both tests on every score")
     page.table(
         compute.scores(view),
         "scores",
@@ -50,20 +50,20 @@ if mine:
         },
         formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "audited_p", "audited_p_holm"), "%.4g"),
     )  # fmt: skip
-    page.caption("The verdict above is about the feature in the sidebar; choose another one there to see all about it.")
-    page.heading("What each page can show of it")
+    page.caption("The verdict above is for the feature chosen in the sidebar.")
+    page.heading("What each page can show")
     page.sentences(
         coverage(view.run, has_logits=bool(view.row["has_logits"])),
         names={"page": "Page", "shows": "Shows", "lacks": "Cannot show"},
     )
 
-page.heading("Ask your data in SQL" if mine else "Ask this cache in SQL")
+page.heading("Query your data with SQL" if mine else "Query this cache with SQL")
 show_sql(page)
 
 page.how(r"""
 The verdict is that of the other pages: within bins of equal confidence, does accuracy differ between the lowest and the
-highest third of the chosen score? Logits give confidence, prediction and correctness; probabilities are kept as their
-logarithms; otherwise confidence and correctness are taken as they are. Routing entropies must lie in $[0, 1]$, which
+highest third of the chosen score? Logits give confidence, prediction and correctness; probabilities are stored as
+logarithms; otherwise confidence and correctness are used as given. Routing entropies must lie in $[0, 1]$, which
 means divided by the logarithm of the number of sources. Larger files, and runs to keep, are imported with
 `python -m cache_builder import`.
 """)

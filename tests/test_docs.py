@@ -104,7 +104,11 @@ WALKS = {
     ),
     "a feature": (
         "by_hand or first",
-        ["tests/engine/features/test_features.py", "tests/engine/store/test_contingency.py"],
+        ["tests/engine/features/test_features.py"],
+    ),
+    "a statistic": (
+        "high_minus_low or null-full or controls-full",
+        ["tests/engine/gaps/test_high_minus_low.py", "tests/app/test_pages.py"],
     ),
     "a page": (
         "mistakes-full or mistakes-imported or counts or explained",

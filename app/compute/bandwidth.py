@@ -24,7 +24,7 @@ FIXED = {"0.5× Scott": 0.5, "Scott": 1.0, "2× Scott": 2.0}
 CHOSEN = {"cv_nll": "CV-NLL", "oracle_ece": "oracle"}
 LEADS = {
     "metric": "Metric", "lead": "Largest lead", "place": "Where", "spread": "Spread over seeds",
-    "left_out": "On the seed left out", "left_spread": "Its spread",
+    "left_out": "On the held-out seed", "left_spread": "Its spread",
 }  # fmt: skip
 
 
@@ -59,9 +59,9 @@ def prepared(view: View) -> Prepared:
 def waiting(prepared: Prepared) -> str:
     """What stands in the verdict's place as long as there is none."""
     if prepared.lab is not None:
-        return "The verdict comes when every bandwidth was tried on every seed of this cell."
-    rest = "" if prepared.smoother is None else " What the kernel smooths is shown."
-    return f"This cannot be asked of this run: {prepared.missing}.{rest}"
+        return "The verdict appears once every bandwidth has been tried on all seeds."
+    rest = "" if prepared.smoother is None else " The kernel regression is shown below."
+    return f"This question cannot be answered for this run: {prepared.missing}.{rest}"
 
 
 def cell_runs(view: View) -> list[str]:

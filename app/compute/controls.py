@@ -59,13 +59,13 @@ def controls(view: View, n_simulations: int) -> Work[Controls]:
 
 
 def _only(power: PowerCurve, test: str) -> PowerCurve:
-    """The curve of one test, as if it had been tried alone: all tests see the same worlds."""
+    """The curve of one test, as if it had been tried alone: all tests see the same simulations."""
     table = power.table[power.table["test"] == test].reset_index(drop=True)
     return replace(power, table=table, detectable={test: power.detectable[test]})
 
 
 def planted(view: View, delta: float, seed: int) -> tuple[PermutationResult, StratifiedResult]:
-    """Both tests in one world with a gap of this size; quick enough to sit behind a slider."""
+    """Both tests on one simulated data set with a gap of this size; quick enough to sit behind a slider."""
     confidence, correct, rho = view.samples
     protocol = view.selection.protocol
     drawn = planted_outcome(confidence, correct, rho, delta, seed=seed, quantiles=protocol.quantiles)

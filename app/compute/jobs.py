@@ -59,7 +59,7 @@ class Job(Generic[Result]):
     """One computation in progress; `fraction` and `text` say how far it is."""
 
     def __init__(self, compute: Callable[[Progress], Result]) -> None:
-        self.fraction, self.text = 0.0, "waiting for other work to finish"
+        self.fraction, self.text = 0.0, "waiting for other computations"
         self.future: Future[Result] = Future()
         self._compute = compute
         self._asked = time.monotonic()

@@ -8,6 +8,7 @@ from app.compute.cache import run_table
 from app.compute.keep import keep
 from app.compute.reliability import diagram
 from app.report.study import depth_of
+from app.shell.wording import typeset
 from app.state.selection import feature_label
 from app.state.view import View
 from engine.core.labels import ensemble_size, format_p
@@ -50,7 +51,7 @@ def correlations(view: View) -> pd.DataFrame:
     for name in known_features(view):
         found = relation(view, name)
         rank, outcomes = found.spearman, found.outcomes
-        interval = "" if rank is None or rank.low is None else f"[{rank.low:.3f}, {rank.high:.3f}]"
+        interval = "" if rank is None or rank.low is None else typeset(f"[{rank.low:.3f}, {rank.high:.3f}]")
         rows.append(
             {
                 "feature": feature_label(name),

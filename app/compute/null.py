@@ -61,7 +61,7 @@ def p_by_bins(view: View) -> Work[pd.DataFrame]:
     def compute(progress: Progress) -> pd.DataFrame:
         rows = []
         for position, matched in enumerate(matchings):
-            progress(position / len(matchings), "matching more and less finely")
+            progress(position / len(matchings), "varying the number of bins")
             paper, audited = permutation_test(*given, **settings | matched), trend_test(*given, **matched)
             rows.append({**matched, "paper": paper.p_value, "audited": audited.p_value})
         return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "audited"])

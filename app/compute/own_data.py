@@ -13,9 +13,9 @@ from app.compute.jobs import forget_jobs
 from app.compute.keep import forget
 from engine.core.errors import CacheError
 from engine.importing.readers import Table
-from engine.sandbox.importing import read_isolated
+from engine.sandbox.run import read_isolated
 from engine.store import Cache, RunRecord, open_cache
-from engine.store.scratch import publish_own, remove_abandoned_own, remove_own
+from engine.store.publish import publish_own, remove_abandoned_own, remove_own
 
 OWN = "your data"
 """How it is called among the caches. In another session the name means nothing, so a link to it opens nothing."""

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Number
 from pathlib import Path
 
 import pandas as pd
@@ -16,12 +15,12 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from plotly.offline import get_plotlyjs
 
 from app.plots.theme import Theme
+from engine.core.labels import print_value
 
 _HERE = Path(__file__).parent
 # The file may draw with what is in it and nothing else: no request can leave a reader's machine.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _TAGS = {"section": "h2", "heading": "h2", "subheading": "h3"}
-NOTHING = "–"
 _FORMULA = re.compile(r"[=+@\t\r\n]|-(?![\d.]+(e[+-]?\d+)?$)")
 """How a cell starts that a spreadsheet would compute; a negative number is none."""
 
@@ -61,19 +60,6 @@ def page_html(title: str, items: Sequence[Item], *, contents: bool = False) -> s
     )
     body = f"<main><h1>{html.escape(title)}</h1>{''.join(parts)}</main>{writer.scripts()}"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
-
-
-def print_value(value: object, pattern: str = "") -> str:
-    """A cell of a table as text: printf patterns, `percent`, whole numbers grouped, a dash for what is missing."""
-    if isinstance(value, bool) or not isinstance(value, Number):
-        return NOTHING if value is None or value is pd.NA or value is pd.NaT else str(value)
-    if pd.isna(value):
-        return NOTHING
-    if pattern == "percent":
-        return f"{value:.1%}"
-    if "%" in pattern:
-        return pattern % value
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:.6g}"
 
 
 def _read(name: str) -> str:

@@ -32,7 +32,7 @@ def all_curves(page: Page) -> tuple[list[BandwidthCurves], bool]:
     for run_id in compute.cell_runs(page.view):
         seed = page.view.names[run_id].run
         work = compute.curves(page.view, run_id)
-        curves = long_work(f"curves-{run_id}", work, label=f"Try the bandwidths on {seed}")
+        curves = long_work(f"curves-{run_id}", work, label=f"Evaluate all bandwidths on {seed}")
         if curves is None:
             return found, False
         found += [each for each in curves if not found or each.has_routing]
@@ -54,13 +54,13 @@ def live(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None)
     figure = plots.live(plots.Path(path, slices, kept, curves), page.theme)
     page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
     page.caption(
-        "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines break where "
-        "they rest on less than one sample."
+        "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines stop where "
+        "they are supported by less than one sample."
     )
     if curves is not None:
         page.caption(
             "Below: scores on the evaluated half. CV-NLL and the oracle choose among 0.25, 0.5, 1, 2 and 4; the oracle "
-            "looks at the evaluated half, so it is a ceiling, not a method."
+            "uses the evaluated half, so it is an upper bound, not a method."
         )
 
 
@@ -77,7 +77,7 @@ def one_setting(page: Page, prepared: compute.Prepared, curves: BandwidthCurves 
         st.markdown(
             f"$h_c$ = {h_c:.3g}  \n$h_r$ = {h_r:.3g}  \n$d$ = {smoother.distance:.3g}, "
             f"so $\\tanh(d^2 / 4 h_r^2)$ = **{smoother.shrinkage(pair):.3f}**: the share of a gap between the outer "
-            "tertiles that smoothing leaves."
+            "tertiles that remains after smoothing."
         )
     with right:
         cells = smoother.cells()

@@ -84,8 +84,8 @@ def scores_table(page: Page, board: Scoreboard) -> None:
     """The headline metrics with their spread, then the others."""
     _metrics_table(page, board, "scores", [*HEADLINE, *FURTHER], HEADLINE, standing=True)
     page.caption(
-        "Dark shade: best of the column, light: second-best, as printed; no calibration does not compete. "
-        "A click on a column's head sorts by it."
+        "Dark shade: best of the column; light: second-best. The uncalibrated row is not ranked. "
+        "Click a column header to sort."
     )
 
 
@@ -95,7 +95,7 @@ def changes_table(page: Page, board: Scoreboard) -> None:
 
 
 def contrasts_table(page: Page, contrasts: pd.DataFrame) -> None:
-    """AR-CondCal minus its controls, with intervals that hold together."""
+    """AR-CondCal minus its controls, with simultaneous intervals."""
     frame = contrasts.assign(
         name=[full_name(control) for control in contrasts["control"]],
         label=[METRICS[metric].label for metric in contrasts["metric"]],
@@ -148,7 +148,7 @@ def learnt_by_method(page: Page, result: BenchmarkResult) -> None:
     frame = learnt_table(result)
     noted = frame["note"].mask(~frame["converged"] & (frame["note"] == ""), "the fit did not reach its optimum")
     keeps = frame["keeps_prediction"].map({True: "kept", False: "may change"})
-    names = {"name": "Method", "learnt": "What it learnt", "keeps": "Predicted class"}
+    names = {"name": "Method", "learnt": "Fitted parameters", "keeps": "Predicted class"}
     page.table(
         frame.assign(name=[full_name(method) for method in frame["method"]], keeps=keeps, noted=noted),
         "learnt",
@@ -194,7 +194,7 @@ def offer_sizes(page: Page, run_ids: Sequence[str], n_fitted: int) -> None:
     """The study of set size behind its button, if there are samples enough to fit on fewer of them."""
     sizes = [size for size in SIZES if size <= n_fitted]
     if not sizes:
-        page.text(f"This asks for at least {SIZES[0]} samples to fit on; there are {n_fitted}.")
+        page.text(f"This needs at least {SIZES[0]} samples for fitting; there are {n_fitted}.")
         return
     span = f"{sizes[0]:,} to {sizes[-1]:,}" if len(sizes) > 1 else f"{sizes[0]:,}"
     work = compute.sizes(page.view, run_ids)

@@ -27,12 +27,13 @@ def depth(page: Page, views: list[tuple[View, str]]) -> None:
             profile = compute.depth(view)
             if profile is None:
                 page.text(
-                    "This run has neither a routing profile nor other columns by layer, so there is no depth to show."
+                    "This run has neither a routing profile nor other columns by layer, so routing across depth "
+                    "cannot be shown."
                 )
                 continue
             routed = view.row["n_layers"] > 0
             if not routed:
-                page.text("No routing profile: the run's own extra columns, in their own units, stand in for it.")
+                page.text("No routing profile: the run's own extra columns, in their own units, are shown instead.")
             quantity = plots.ENTROPY if routed else "value (its own unit)"
             page.figure(plots.depth_profile(profile, page.theme, quantity=quantity), key, alt="Mean by layer")
 
@@ -50,7 +51,7 @@ def samples(page: Page, name: str) -> None:
         page.figure(figure, "error", alt="Mean error by the feature")
     page.caption(
         f"Points are groups of about {found.curve['count'].median():,.0f} samples, cut at quantiles of the feature; "
-        "all samples count. The dashed line is the error that the group's confidences would give if they were true."
+        "all samples count. The dashed line is the error expected if confidence were calibrated."
     )
     page.table(
         compute.correlations(page.view),

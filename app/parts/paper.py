@@ -22,8 +22,7 @@ from engine.paper.conclusions import as_frame
 from engine.paper.published import TABLES
 
 _MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
-NEAREST = "the one most like the paper's"
-DEFAULT = ".4f"
+NEAREST = "the cell closest to the paper's"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,41 +33,9 @@ class PublishedView(CacheView):
         n = int((~is_ensemble(self.runs["suite"])).sum())
         return (
             f"whole cache: {counted(n, 'run')}, ensembles left out · the paper's own protocol: gaps by mean "
-            "routing entropy, AR-CondCal on its spread over depth · of the sidebar only the cache applies · "
-            f"cache {self.cache.fingerprint}"
+            "routing entropy, AR-CondCal on its spread over depth · Only the cache setting in the sidebar affects this "
+            f"page · cache {self.cache.fingerprint}"
         )
-
-
-def styles(paper: pd.DataFrame) -> dict[str, str]:
-    """How the paper prints the numbers of each column: `.4f`, or `+.4f` where it writes their sign."""
-    found = {}
-    for column, texts in paper.loc[paper["value"].notna(), ["column", "printed"]].groupby("column")["printed"]:
-        places = texts.str.partition(".")[2].str.len().max()
-        found[str(column)] = f"{'+' if texts.str.startswith('+').any() else ''}.{places}f"
-    return found
-
-
-def printed(frame: pd.DataFrame, style: dict[str, str]) -> pd.DataFrame:
-    """The frame with a column `text`: `0.0111 ± 0.0008`, a word, or a dash; words and published numbers as they are."""
-    texts = []
-    stds = frame["printed_std"] if "printed_std" in frame else [""] * len(frame)
-    columns = (frame["column"], frame["value"], frame["std"], frame["printed"], stds)
-    for column, value, std, word, std_text in zip(*columns, strict=True):
-        pattern = style.get(column, DEFAULT)
-        text = word or ("–" if pd.isna(value) else format(value, pattern))
-        if pd.notna(std):
-            text += f" ± {std_text or format(std, pattern.lstrip('+'))}"
-        texts.append(text)
-    return frame.assign(text=texts)
-
-
-def wide(frame: pd.DataFrame, style: dict[str, str]) -> pd.DataFrame:
-    """Rows and columns as printed in the paper, the first column being the row's name."""
-    shown = printed(frame, style)
-    rows, columns = list(dict.fromkeys(frame["row"])), list(dict.fromkeys(frame["column"]))
-    texts = dict(zip(zip(shown["row"], shown["column"], strict=True), shown["text"], strict=True))
-    table = {column: [texts.get((row, column), "–") for row in rows] for column in columns}
-    return pd.DataFrame({"row": rows} | table)
 
 
 def quantities(paper: pd.DataFrame) -> list[str]:
@@ -107,7 +74,7 @@ def differences(table: str, evidence: Evidence) -> str:
         f"{_span(runs['n_samples'])} samples a run"
     )
     text = (
-        f"Other models and other data, so other numbers; what can be compared is the pattern. In the paper: "
+        f"Models and data differ from the paper's; compare patterns, not values. In the paper: "
         f"{TABLES[table].caption} In this cache: {here}."
     )
     otherwise = COUNTERPARTS[table].otherwise if table in COUNTERPARTS else ""

@@ -27,15 +27,15 @@ _ORDER = list(STEPS)
 
 
 def choose_step(*, presenting: bool) -> Step:
-    """How much of the audit to show: all of it, unless the viewer falls into the trap.
+    """How much of the audit to show: all of it, unless the viewer asks for it step by step.
 
     A presenter's clicker sends Page Down and Page Up; they move one step while presenting, and scroll otherwise.
     """
-    fallen = st.toggle(
-        "Fall into the trap", key="trap", bind="query-params",
-        help="Shows the comparison that misleads first, then adds the controls one by one.",
+    stepwise = st.toggle(
+        "Show step by step", key="steps", bind="query-params",
+        help="Shows the misleading comparison first, then adds the controls one by one.",
     )  # fmt: skip
-    if not fallen:
+    if not stepwise:
         return "shuffle"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         step = cast(
@@ -43,10 +43,10 @@ def choose_step(*, presenting: bool) -> Step:
             st.radio("Shown", _ORDER, format_func=_LABELS.get, key="step", bind="query-params", horizontal=True),
         )
         position = _ORDER.index(step)
-        for label, move, key in (("Take a control away", -1, "PageUp"), ("Add a control", 1, "PageDown")):
+        for label, move, key in (("Remove a control", -1, "PageUp"), ("Add a control", 1, "PageDown")):
             target = position + move
             st.button(
-                label, key=f"trap-{key}", shortcut=key if presenting else None,
+                label, key=f"steps-{key}", shortcut=key if presenting else None,
                 disabled=not 0 <= target < len(_ORDER),
                 on_click=_show, args=(_ORDER[max(0, min(target, len(_ORDER) - 1))],),
             )  # fmt: skip
@@ -121,7 +121,7 @@ def sweep(page: Page, settings: Settings) -> None:
     if not n_runs:
         page.text("No single model in this cache has a routing profile, so there is nothing to pool.")
         return
-    label = f"Audit all {n_runs} runs" if n_runs > 1 else "Audit the one run"
+    label = f"Audit all {n_runs} runs" if n_runs > 1 else "Audit this run"
     found = long_work("sweep", compute.pooled(view, settings), label=label, start=False)
     if found is None:
         st.caption("All samples and all layers of each run, with the settings above; ensembles are left out.")

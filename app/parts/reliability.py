@@ -45,7 +45,7 @@ def small_multiples(page: Page, panels: Sequence[tuple[str, Diagram]], key: str)
 
 def calibrators(page: Page) -> None:
     """Any calibrators, fitted on one half and shown on the other."""
-    page.heading("Calibrators, on samples they were not fitted on")
+    page.heading("Calibrators on held-out samples")
     methods = st.multiselect(
         "Calibrators", list(CALIBRATORS), DEFAULT_METHODS, format_func=lambda name: CALIBRATORS[name].label,
         key="methods", bind="query-params",
@@ -73,7 +73,7 @@ def run_grid(page: Page) -> None:
     if not panels:
         page.text("This cache holds no such run with samples in this slice.")
     if len(ids) > MOST_RUNS:
-        page.text(f"The first {MOST_RUNS} of {len(ids)} runs are shown; the sidebar leads to any other.")
+        page.text(f"The first {MOST_RUNS} of {len(ids)} runs are shown; choose any other in the sidebar.")
     small_multiples(page, panels, "run")
 
 
@@ -101,7 +101,7 @@ def classes(page: Page) -> None:
     page.heading("By class")
     table = compute.classes(page.view)
     if table is None:
-        page.text("This run does not say which class was predicted, so there is no view by class.")
+        page.text("This run has no predicted classes, so there is no view by class.")
         return
     label = st.selectbox(
         "Class drawn on its own", table["predicted"].tolist(), key="drawn", bind="query-params", width=240

@@ -1,4 +1,4 @@
-"""A question in SQL, with the tables beside it. The answer comes from a limited process; see `engine.sandbox.sql`."""
+"""A question in SQL, with the tables beside it. The answer comes from a limited process; see `engine.sandbox.run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import streamlit as st
 from app.shell.page import Page
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
-from engine.sandbox.sql import ALLOWANCE, MAX_ROWS, Answer, ask, schema
+from engine.sandbox.run import MAX_ROWS, SQL_ALLOWANCE, Answer, ask, schema
 
 EXAMPLES = {
     "Runs": "SELECT run_id, n_samples, n_layers, accuracy\nFROM runs\nORDER BY accuracy DESC",
@@ -19,7 +19,7 @@ EXAMPLES = {
         "SELECT s.run_id, l.layer, avg(s.entropies[l.layer]) AS mean_entropy\n"
         "FROM samples s JOIN layers l USING (run_id)\nGROUP BY ALL\nORDER BY ALL"
     ),
-    "Surest mistakes": (
+    "Most confident errors": (
         "SELECT run_id, sample_id, label, prediction, confidence\nFROM samples\nWHERE NOT correct\n"
         "ORDER BY confidence DESC\nLIMIT 20"
     ),
@@ -36,9 +36,9 @@ def show_sql(page: Page) -> None:
             for name, sql in EXAMPLES.items():
                 st.button(name, key=f"sql-{name}", on_click=st.session_state.update, args=[{"sql": sql}])
         sql = st.text_area("One SELECT", EXAMPLES["Runs"], height=190, key="sql", bind="query-params")
-        if st.button("Ask", type="primary", key="sql-ask"):
+        if st.button("Run query", type="primary", key="sql-ask"):
             st.session_state[_ANSWER] = None
-            with st.spinner("Asking"):
+            with st.spinner("Running the query"):
                 try:
                     st.session_state[_ANSWER] = (key, ask(cache.path, sql, of=cache.identity))
                 except RouteCalError as error:
@@ -47,8 +47,8 @@ def show_sql(page: Page) -> None:
         st.markdown("**The tables**")
         st.code(_described(), language="sql", wrap_lines=True, height=300)
     page.caption(
-        f"Reading only. An answer has at most {MAX_ROWS:,} rows and may take {ALLOWANCE.wall_seconds:g} seconds and "
-        f"{ALLOWANCE.memory_bytes / 1e9:.0f} GB."
+        f"Read-only. A query returns at most {MAX_ROWS:,} rows and may use {SQL_ALLOWANCE.wall_seconds:g} seconds "
+        f"and {SQL_ALLOWANCE.memory_bytes / 1e9:.0f} GB."
     )
     asked = st.session_state.get(_ANSWER)
     if asked is not None and asked[0] == key:
@@ -66,7 +66,7 @@ def _described() -> str:
 
 def _show(page: Page, answer: Answer) -> None:
     if answer.frame.empty:
-        page.text("No row answers this.")
+        page.text("The query returned no rows.")
         return
     page.table(answer.frame, "answer", names={name: name for name in answer.frame.columns})
     if answer.more:

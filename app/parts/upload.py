@@ -14,12 +14,11 @@ from app.serving.local_files import local_files
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
 from engine.importing import ColumnMapping, RunIdentity, build_record, guess_mapping
-from engine.importing.checking import Problem, find_problems
+from engine.importing.checking import N_COLUMNS, Problem, find_problems, first_rows, understood
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
-from engine.importing.grouping import column_groups, with_extra
-from engine.importing.preview import N_COLUMNS, first_rows, understood
+from engine.importing.mapping import column_groups, with_extra
 from engine.importing.readers import FORMATS, Table
-from engine.sandbox.importing import UPLOAD_LIMITS
+from engine.sandbox.run import UPLOAD_LIMITS
 from engine.store import RunRecord
 
 MAX_MEGABYTES = UPLOAD_LIMITS.max_bytes // 1_000_000
@@ -39,16 +38,16 @@ def choose_file() -> Table | None:
             max_upload_size=MAX_MEGABYTES, key="upload", on_change=_other_source,
         )  # fmt: skip
         local = local_files(st.get_option("server.address"))
-        pointed = st.selectbox("or a file of this machine", [NONE, *local], key="local") if local else NONE
+        pointed = st.selectbox("or a file on this server", [NONE, *local], key="local") if local else NONE
     with right:
-        st.markdown("**Never done this?** Fill in the template, or look at a made-up model first.")
+        st.markdown("**First time?** Fill in the template, or try the simulated example.")
         with st.container(horizontal=True):
             st.download_button("Template (CSV)", TEMPLATE, TEMPLATE_NAME, "text/csv", on_click="ignore")
             st.download_button("Example (CSV)", example_csv, EXAMPLE_NAME, "text/csv", on_click="ignore")
             taken = sent is not None or pointed != NONE
             st.button(
                 "Try the example", on_click=lambda: st.session_state.update({_EXAMPLE: True}), disabled=taken,
-                help="Remove your file first: one is looked at at a time." if taken else None,
+                help="Remove your file first: only one file at a time." if taken else None,
             )  # fmt: skip
         st.caption(
             "Columns are recognised by common names: confidence, correct, label, prediction, logits or logit_0, "
@@ -116,7 +115,7 @@ def choose_mapping(table: Table) -> ColumnMapping:
         left = [name for name in single if name not in used]
         extra = st.multiselect(
             "Scores to test", left, [name for name in guess.extra if name in left], key=f"{key}-extra",
-            help="Any number per sample that might know more than confidence: a margin, a variance, a distance.",
+            help="Any number per sample that might predict correctness beyond confidence, such as a margin.",
         )  # fmt: skip
     return replace(mapping, profile=profile, extra=tuple(extra))
 
@@ -131,8 +130,8 @@ def show_understood(table: Table, mapping: ColumnMapping) -> None:
         if n > N_COLUMNS:
             st.caption(f"The first {N_COLUMNS} of {n:,} columns.")
     with right:
-        st.markdown("**What each column is taken for**")
-        names = {"column": "Column", "role": "Taken for", "holds": "Holds"}
+        st.markdown("**How each column is interpreted**")
+        names = {"column": "Column", "role": "Interpreted as", "holds": "Holds"}
         roles = understood(table, mapping)[list(names)].rename(columns=names)
         st.dataframe(roles, hide_index=True, width="stretch", key="roles")
 
@@ -141,12 +140,12 @@ def take_into_use(table: Table, mapping: ColumnMapping) -> None:
     """What is wrong, by column and row; or the button that makes this the viewer's data."""
     problems = find_problems(table.columns, mapping)
     if problems:
-        st.error("This cannot be used yet. Choose other columns above, or mend the file.", icon=":material/block:")
+        st.error("This cannot be used yet. Choose other columns above, or fix the file.", icon=":material/block:")
         st.dataframe(_listed(problems), hide_index=True, width="stretch", key="problems")
         st.caption("Row 1 is the first sample; in a CSV file that is line 2.")
         return
     if own().source == (table.fingerprint, mapping):
-        st.success("In use. Every page now works on it, for you alone; the sidebar switches back and forth.")
+        st.success("In use on every page, visible only to you. Switch caches in the sidebar.")
         return
     st.button("Use this data", type="primary", on_click=_take, args=[table, mapping])
     if _REFUSED in st.session_state:

@@ -7,39 +7,14 @@ import pandas as pd
 from app.registry import PAGES
 from engine.core.types import RunData
 
-_WHY = {
+NEEDS = {
     "feature": "it needs routing entropies, logits or a score of yours",
     "logits": "it needs logits or class probabilities",
     "predictions": "it needs the predicted classes",
     "profile": "it needs routing entropies by layer",
     "columns": "it needs routing entropies or a score of yours",
-    "training": "it needs what was recorded during training",
+    "training": "it needs entropies recorded during training",
     "runs": "it needs runs of other seeds",
-}
-_PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "overview": (("both tests on this run", ("feature",)),),
-    "reliability": (
-        ("confidence against accuracy", ()),
-        ("the same after calibration", ("logits",)),
-        ("class by class", ("predictions",)),
-    ),
-    "mechanism": (
-        ("a feature across samples", ()),
-        ("routing across depth", ("profile",)),
-        ("routing during training", ("training",)),
-    ),
-    "gap": (("accuracy by tertile at the same confidence", ("feature",)),),
-    "null": (("the exact null of the gap", ("feature",)),),
-    "sweep": (("this run's line", ("feature",)), ("stability across seeds", ("runs",))),
-    "controls": (("power and false alarms for these samples", ("feature",)),),
-    "bandwidth": (
-        ("what the kernel smooths", ("feature",)),
-        ("AR-CondCal at any bandwidth", ("logits", "feature")),
-    ),
-    "features": (("the paper's features side by side", ()), ("the search for a routing scalar", ("profile",))),
-    "calibrators": (("the calibrators on two halves of this run", ("logits",)),),
-    "probes": (("the probes on confidence", ()), ("the probes on more than that", ("columns",))),
-    "paper": (("the published tables", ()),),
 }
 
 
@@ -56,13 +31,12 @@ def coverage(run: RunData, *, has_logits: bool) -> pd.DataFrame:
     }
     rows = []
     for page in PAGES:
-        parts = _PARTS.get(page.name, ())
-        shows = [part for part, needs in parts if all(held[need] for need in needs)]
+        shows = [part for part, needs in page.shows if all(held[need] for need in needs)]
         lacks = [
-            f"{part}: {' and '.join(_WHY[need] for need in needs if not held[need])}"
-            for part, needs in parts
+            f"{part}: {' and '.join(NEEDS[need] for need in needs if not held[need])}"
+            for part, needs in page.shows
             if part not in shows
         ]
-        if parts:
+        if page.shows:
             rows.append({"page": page.title, "shows": "; ".join(shows), "lacks": "; ".join(lacks)})
     return pd.DataFrame(rows, columns=["page", "shows", "lacks"])

@@ -15,11 +15,9 @@ _LINES = {"paper": ("dash", "circle-open"), "audited": ("solid", "circle")}
 def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
     """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the audited not."""
     found = power.detectable
-    texts = [
-        f"{TESTS[test].label} from {found[test]:.2f}" for test in ("audited", "paper") if found.get(test) is not None
-    ]
-    title = f"A gap is found four times in five by {', '.join(texts)}" if texts else "No gap tried is found reliably"
-    fig = figure(theme, title=title, x="planted gap in accuracy", y="share of worlds rejected", height=420)
+    texts = [f"{TESTS[test].label} {found[test]:.2f}" for test in ("audited", "paper") if found.get(test) is not None]
+    title = f"Gap detected with 80 % power: {', '.join(texts)}" if texts else "No gap tried is detected with 80 % power"
+    fig = figure(theme, title=title, x="planted gap in accuracy", y="share of simulations rejected", height=420)
     for test, (dash, symbol) in _LINES.items():
         part = power.table[power.table["test"] == test]
         colour = MATCHING_COLOURS[TESTS[test].matching]
@@ -36,7 +34,7 @@ def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
                 x=part["delta"], y=part["rate"], mode="lines+markers", name=TESTS[test].label,
                 line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": symbol, "size": 9},
                 customdata=part["n_replicates"],
-                hovertemplate="gap %{x:.2f}: found in %{y:.0%} of %{customdata} worlds<extra>%{fullData.name}</extra>",
+                hovertemplate="gap %{x:.2f}: %{y:.0%} of %{customdata} simulations<extra>%{fullData.name}</extra>",
             )
         )  # fmt: skip
     reference(fig, theme, x0=0, x1=max(power.deltas), y0=POWER_TARGET, y1=POWER_TARGET)
@@ -49,9 +47,9 @@ def support_power(curves: dict[int, PowerCurve], theme: Theme) -> go.Figure:
     """The paper's test under several minimum supports."""
     fig = figure(
         theme,
-        title="Asking for more samples a bin",
+        title="Power by minimum support",
         x="planted gap in accuracy",
-        y="share of worlds rejected",
+        y="share of simulations rejected",
         height=420,
     )
     shades = ("#9E86C8", "#4C97B9", "#35B779")  # each readable on white and on black
@@ -61,7 +59,7 @@ def support_power(curves: dict[int, PowerCurve], theme: Theme) -> go.Figure:
         table = curve.table
         fig.add_trace(
             go.Scatter(
-                x=table["delta"], y=table["rate"], mode="lines+markers", name=f"at least {support} a side",
+                x=table["delta"], y=table["rate"], mode="lines+markers", name=f"at least {support} in each outer third",
                 line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": "circle-open", "size": size},
                 hovertemplate="gap %{x:.2f}: found in %{y:.0%}<extra>%{fullData.name}</extra>",
             )
@@ -75,11 +73,11 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
     table = alarms.table.iloc[::-1]
     loud = alarms.table[alarms.table["rate_low"] > alarms.alpha]
     title = (
-        f"{len(loud)} of {len(table)} tests cry wolf on this run and feature"
+        f"{len(loud)} of {len(table)} tests raise too many false alarms on this run and feature"
         if len(loud)
-        else "No test cries wolf on this run and feature"
+        else "No test raises too many false alarms on this run and feature"
     )
-    fig = figure(theme, title=title, x="worlds rejected", y="", height=420)
+    fig = figure(theme, title=title, x="false-alarm rate", y="", height=420)
     fig.add_trace(
         go.Scatter(
             x=table["rate"], y=table["label"], mode="markers", showlegend=False,
@@ -92,7 +90,7 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
                 "symbol": [_LINES.get(test, ("", "square-open"))[1] for test in table["test"]],
             },
             customdata=table[["rejections", "n_replicates"]],
-            hovertemplate="%{y}: %{customdata[0]} of %{customdata[1]} worlds (%{x:.1%})<extra></extra>",
+            hovertemplate="%{y}: %{customdata[0]} of %{customdata[1]} simulations (%{x:.1%})<extra></extra>",
         )
     )  # fmt: skip
     fig.add_vline(

@@ -96,7 +96,7 @@ def shuffled_best(searched: SearchedTest, theme: Theme) -> go.Figure:
     tries = searched.shuffled_best.size
     fig = figure(
         theme,
-        title=f"Shuffled routing does as well in {searched.n_as_good} of {tries} searches",
+        title=f"Shuffled routing performs as well in {searched.n_as_good} of {tries} searches",
         x=f"smallest of {searched.n_tested} p-values (log scale)",
         y="shuffled searches",
         height=360,
@@ -121,10 +121,10 @@ def shuffled_best(searched: SearchedTest, theme: Theme) -> go.Figure:
 
 
 def kernel_contrasts(contrasts: pd.DataFrame, theme: Theme) -> go.Figure:
-    """AR-CondCal with a scalar minus each control, with intervals that hold together; left of zero is better."""
+    """AR-CondCal with a scalar minus each control, with simultaneous intervals; left of zero is better."""
     clear = contrasts[contrasts["clear"].astype(bool)]
     better = int((clear["difference"] < 0).sum())
-    title = f"AR-CondCal with it is clearly better in {better} and clearly worse in {len(clear) - better} "
+    title = f"AR-CondCal with this scalar is clearly better in {better} and clearly worse in {len(clear) - better} "
     title += f"of {len(contrasts)} comparisons"
     metrics = list(dict.fromkeys(contrasts["metric"]))
     drawn = row_figure(

@@ -55,7 +55,7 @@ def bin_contributions(test: PermutationResult, theme: Theme) -> go.Figure:
     outside = int((bins["gap"].abs().to_numpy() > test.band.gap[:, 2]).sum())
     fig = figure(
         theme,
-        title=f"{outside} of {len(bins)} bins lie above their own 97.5 % mark",
+        title=f"{outside} of {len(bins)} bins exceed the 97.5th percentile of their null",
         x="confidence bin",
         y="gap in accuracy",
         height=420,

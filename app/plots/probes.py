@@ -129,7 +129,7 @@ def contrasts(result: ProbeResult, shown: Sequence[str], kind: Kind, theme: Them
     if not found:
         return empty_figure(theme, "There is no comparison to draw.")
     strictest = list(found.values())[-1]
-    title = f"The uplift is {result.contrasts['naive'].estimate:+.3f} at first sight"
+    title = f"The gain in R² is {result.contrasts['naive'].estimate:+.3f} in the naive comparison"
     if len(found) > 1:
         title += f", {found['capacity_matched'].estimate:+.3f} at the same capacity"
     if strictest.against == "shuf_full_mlp":
@@ -162,7 +162,7 @@ def shuffle_reference(found: Reference, kind: Kind, theme: Theme) -> go.Figure:
     as_good = found.r2.round(9) >= round(found.observed, 9)
     fig = figure(
         theme,
-        title=f"{int(as_good.sum())} of {n} networks do as well with shuffled {_NOUNS[kind]} "
+        title=f"{int(as_good.sum())} of {n} networks perform as well with shuffled {_NOUNS[kind]} "
         f"({format_p(found.p_value)})",
         x="held-out R²",
         y="networks",

@@ -36,6 +36,11 @@ def _from_zero(fig: go.Figure, largest: float) -> None:
     fig.update_xaxes(range=[-0.04 * largest, 1.04 * largest] if largest > 0 else [-0.01, 0.1], nticks=6)
 
 
+def _runs_beyond(n: int, of: int) -> str:
+    """`No run's`, `Every run's`, `3 of 30 runs: the`."""
+    return "No run's" if n == 0 else "Every run's" if n == of else f"{n} of {of} runs: the"
+
+
 def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
     """One gap of every run with its bootstrap interval, over what permuted routing gives where that is known."""
     name = GAPS[measure]
@@ -44,7 +49,7 @@ def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
         return empty_figure(theme, f"No run has a {name} with this feature.")
     if measure == "max_gap":
         beyond = int((kept[measure] > kept["null_high"]).sum())
-        title = f"{beyond} of {len(kept)} {name}s pass their 97.5 % mark"
+        title = f"{_runs_beyond(beyond, len(kept))} {name} exceeds the 97.5th percentile of its null"
     else:
         title = f"The {name} runs from {kept[measure].min():.3f} to {kept[measure].max():.3f}"
     drawn, heights = _cell_rows(kept, theme, title=title, x=f"{name} in accuracy")

@@ -1,4 +1,4 @@
-"""A report to send: what the protocol says about a cache and some of its runs, in one file. No Streamlit in here."""
+"""Report: what the protocol says about a cache and some of its runs, in one file. No Streamlit in here."""
 
 from __future__ import annotations
 

@@ -119,14 +119,13 @@ def one_run(row: pd.Series, found: Study, settings: Settings) -> Iterator[Item]:
 
 
 def _trust(tested: Tested) -> Iterator[Item]:
-    yield Item("subheading", "Which verdicts on this run can be trusted")
+    yield Item("subheading", "Which tests can be trusted on this run?")
     yield table(tested.trust, TRUST, TRUST_FORMATS)
     yield Item(
         "caption",
-        f"False alarms: share of {tested.alarms.n_replicates} made-up worlds with this run's confidence and feature, "
-        f"in which only confidence matters, that the test rejects at {tested.alarms.alpha:g}. Gap: the smallest one "
-        f"that it finds in 80 % of {tested.power.n_replicates} worlds in which it was planted; a dash where it finds "
-        "none of those tried.",
+        f"False alarms: share of {tested.alarms.n_replicates} simulations with this run's confidence and feature "
+        f"but no effect that the test rejects at {tested.alarms.alpha:g}. Gap: the smallest planted gap that it "
+        f"detects in 80 % of {tested.power.n_replicates} simulations; a dash if it detects none of those tried.",
     )
 
 
@@ -135,7 +134,7 @@ def _lacking(row: pd.Series, found: Study) -> Iterator[str]:
     if not row["has_logits"]:
         yield "This run has no logits: only its top probabilities are known, so it cannot be recalibrated."
     if not row["n_layers"]:
-        stand_in = "; its own extra columns, in their own units, stand in for it" if found.depth is not None else ""
+        stand_in = "; its own extra columns, in their own units, are shown instead" if found.depth is not None else ""
         yield f"This run has no routing profile, so routing across depth is not shown{stand_in}."
     if pd.isna(row["seed"]):
         yield "This run does not say with which seed it was trained, so it belongs to no group of seeds."

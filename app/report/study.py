@@ -23,7 +23,7 @@ from engine.metrics.reliability import CalibrationSummary, calibration_summary
 from engine.verdict import Verdict, judge
 
 TRUST = {
-    "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap found 4 times in 5",
+    "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap detected with 80 % power",
     "reading": "Reading",
 }  # fmt: skip
 TRUST_FORMATS = {"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"}
@@ -72,7 +72,7 @@ class Settings:
 
     def describe(self) -> str:
         """The settings of the paper's test in words."""
-        return f"{N_BINS} equal-width bins, at least {self.min_support} samples a side, tertile cuts"
+        return f"{N_BINS} equal-width bins, at least {self.min_support} samples in each outer third, tertile cuts"
 
 
 @dataclass(frozen=True, eq=False)

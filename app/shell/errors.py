@@ -20,7 +20,7 @@ _AGAIN = 2.0
 def warn_of_older(current: Current) -> None:
     """In the sidebar: the numbers are those of the cache before, since the one that is there cannot be read."""
     st.sidebar.warning(
-        f"You see cache {current.cache.fingerprint}, the last one that could be read. Now: {current.trouble}"
+        f"Showing cache {current.cache.fingerprint}, the last readable version. Current problem: {current.trouble}"
     )
 
 
@@ -33,7 +33,7 @@ def show_unreadable(error: CacheError, path: Path, cache: Cache | None) -> None:
     if cache is not None:  # a cache that does not open is logged by whoever tried to open it
         LOG.warning("a page could not be drawn from cache %s: %s", cache.fingerprint, told)
     st.warning(f"The cache cannot be read at the moment. {told}")
-    st.caption("This page looks for it every few seconds and comes back by itself.")
+    st.caption("This page checks every few seconds and reloads when the cache is readable.")
     st.button("Try again")
     _look_again(path, cache)
 

@@ -30,7 +30,6 @@ import streamlit as st
 from app.compute.cache import Current, available_caches, current_cache, names_of, runs
 from app.compute.own_data import OWN, is_own, own
 from app.export import Item, page_html, to_csv
-from app.export.latex import to_latex
 from app.plots.theme import Theme
 from app.registry import page_for
 from app.shell import sidebar
@@ -39,11 +38,12 @@ from app.shell.fragment import raise_failure_of_a_fragment
 from app.shell.opening import end_opening
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
-from app.shell.wording import plain
+from app.shell.wording import plain, typeset
 from app.state.links import run_anchor
 from app.state.selection import Selection
 from app.state.view import BenchmarkView, CacheView, View
 from engine.core.errors import CacheError
+from engine.core.latex import to_latex
 from engine.store import Cache
 
 _CHOSEN = "routecal-chosen"
@@ -78,10 +78,10 @@ class Page:
         """The computed sentence under the title, then the settings in force."""
         self._show("verdict", sentence)
         with st.container(key="verdict"):
-            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(sentence)}</p>')
+            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(typeset(sentence))}</p>')
         self._settings()
         if controls and self.name != "controls":
-            st.page_link(page_for("controls").script, label="Would this test have found an effect? See Controls.")
+            st.page_link(page_for("controls").script, label="Could this test detect an effect? See Controls.")
 
     def _settings(self) -> None:
         with st.container(key="settings"):
@@ -96,7 +96,7 @@ class Page:
     def require_feature(self) -> None:
         """End the page if the run lacks the feature that it asks about."""
         if self.view.rho is None:
-            self.end(f"This cannot be asked of this run: {self.view.missing}.")
+            self.end(f"This question cannot be answered for this run: {self.view.missing}.")
 
     def heading(self, text: str) -> None:
         self._show("heading", text)
@@ -148,34 +148,35 @@ class Page:
         columns |= {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
         marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
         styled = shown.style.apply(lambda column: marks.get(column.name, [""] * len(column))) if marks else shown
-        st.dataframe(
-            styled,
-            hide_index=True,
-            width="stretch",
-            height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
-            column_config=columns,
-            row_height=_WRAPPED if widths else None,
-            key=f"table-{key}",
-        )
-        left, right, _ = st.columns([1, 1, 6])
-        stem = f"routecal-{self.name}-{key}"
-        left.download_button(
-            "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
-        )
-        right.download_button(
-            "LaTeX",
-            lambda: to_latex(
-                shown,
-                caption=f"{page_for(self.name).title}: {self.view.caption()}.",
-                label=f"tab:{stem}",
-                formats=patterns,
-                places={names[name]: placed for name, placed in (places or {}).items()},
-            ),
-            f"{stem}.tex",
-            "text/x-tex",
-            key=f"latex-{key}",
-            on_click="ignore",
-        )
+        with st.container(key=f"table-{key}"):  # a table itself gets no class from its key
+            st.dataframe(
+                styled,
+                hide_index=True,
+                width="stretch",
+                height="content" if len(shown) <= _ROWS_SHOWN_WHOLE else "auto",
+                column_config=columns,
+                row_height=_WRAPPED if widths else None,
+                key=f"rows-{key}",
+            )
+            left, right, _ = st.columns([1, 1, 6])
+            stem = f"routecal-{self.name}-{key}"
+            left.download_button(
+                "CSV", lambda: to_csv(shown), f"{stem}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
+            )
+            right.download_button(
+                "LaTeX",
+                lambda: to_latex(
+                    shown,
+                    caption=f"{page_for(self.name).title}: {self.view.caption()}.",
+                    label=f"tab:{stem}",
+                    formats=patterns,
+                    places={names[name]: placed for name, placed in (places or {}).items()},
+                ),
+                f"{stem}.tex",
+                "text/x-tex",
+                key=f"latex-{key}",
+                on_click="ignore",
+            )
 
     def sentences(self, frame: pd.DataFrame, *, names: Mapping[str, str]) -> None:
         """A short table of words, which wrap here where `table` would cut them."""
@@ -243,7 +244,9 @@ def draw_sidebar() -> None:
     """
     paths, mine = {path.name: path for path in available_caches()}, own().cache
     if mine is None and st.query_params.get("cache") == OWN:
-        st.sidebar.info("Your data is gone: it goes when its window is closed, reloaded or offline. Bring it again.")
+        st.sidebar.info(
+            "Your data was removed: this happens when its window is closed, reloaded or offline. Upload it again."
+        )
     chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
     path = mine.path if mine is not None and chosen == OWN else paths[chosen]
     try:

@@ -12,7 +12,7 @@ from app.state.view import View
 from engine.core.types import Progress
 
 _SAYS = (
-    "One file that works offline and prints well: verdicts, figures, tables, methods and provenance, without names of "
+    "One file for offline reading and printing: verdicts, figures, tables, methods and provenance, without names of "
     "people, machines or folders."
 )
 
@@ -20,7 +20,7 @@ _SAYS = (
 def offer_cache_report(view: View) -> None:
     """Make a report of the whole cache, with progress; then hand it over."""
     st.caption(f"{_SAYS} One run of each cell is shown in detail, which takes a few seconds each.")
-    made = long_work("report", _report(view), label="Make a report to send", start=False)
+    made = long_work("report", _report(view), label="Create a report", start=False)
     if made is not None:
         _hand_over("report", made, "routecal-report.html")
 

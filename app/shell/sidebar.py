@@ -51,10 +51,16 @@ def _choose_slice(row: pd.Series) -> Slice:
 def _choose_protocol() -> Protocol:
     n_bins = st.slider("Confidence bins", 2, 50, 15, key="bins", bind="query-params", help="The paper uses 15.")
     support = st.slider(
-        "Samples a side for a bin to count", 1, 50, 5, key="support", bind="query-params", help="The paper uses 5."
+        "Minimum samples in each outer third of a bin",
+        1,
+        50,
+        5,
+        key="support",
+        bind="query-params",
+        help="The paper uses 5.",
     )
     cut = st.slider(
-        "Share of samples in an outer group", 0.05, 0.5, 0.33, 0.01, key="outer", bind="query-params",
+        "Share of samples in each outer third", 0.05, 0.5, 0.33, 0.01, key="outer", bind="query-params",
         help="0.33 means tertiles, as in the paper.",
     )  # fmt: skip
     population = _choose(

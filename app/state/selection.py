@@ -83,7 +83,7 @@ class Protocol:
         """The settings in words."""
         low, high = self.quantiles
         cuts = "tertile cuts" if self.quantiles == TERTILE_QUANTILES else f"cuts at {low:.2f} and {high:.2f}"
-        return f"{self.n_bins} bins, at least {self.min_support} samples a side, {cuts}"
+        return f"{self.n_bins} bins, at least {self.min_support} samples in each outer third, {cuts}"
 
     @property
     def test_settings(self) -> TestSettings:

@@ -152,10 +152,10 @@ class BenchmarkView(View):
         parts = [
             self.label,
             f"population: benchmark split of all {n_samples:,} samples (seed {SPLIT_SEED}), "
-            f"{half:,} to fit on and the other {n_samples - half:,} to judge on",
+            f"{half:,} for fitting and {n_samples - half:,} for evaluation",
             f"ECE over {N_BINS} equal-width bins",
             self.features_used,
-            f"the sidebar's {self.ignored} do not apply to this page",
+            f"this page ignores the sidebar's {self.ignored}",
         ]
         return " · ".join([*parts, f"cache {self.cache.fingerprint}"])
 
@@ -183,8 +183,8 @@ class CacheView(View):
         parts = [
             f"whole cache: {counted(len(single), 'run')} in {counted(n_cells, 'cell')}, all samples of each run",
             f"feature: {self.feature_label}",
-            f"{N_BINS} bins, at least {self.selection.protocol.min_support} samples a side, tertile cuts",
-            "the sidebar's run, slice, population, bins and cuts do not apply to this page",
+            f"{N_BINS} bins, at least {self.selection.protocol.min_support} samples in each outer third, tertile cuts",
+            "this page ignores the sidebar's run, slice, population, bins and cuts",
         ]
         if ensembles.any():
             left_out = counted(int(ensembles.sum()), "ensemble")

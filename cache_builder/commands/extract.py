@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from cache_builder.checkpoint import load_checkpoint
-from cache_builder.commands.taken import refuse_taken
+from cache_builder.commands.shared_options import refuse_taken
 from cache_builder.config import RunConfig
 from cache_builder.datasets import open_dataset
 from cache_builder.extract import Subset, extract_checkpoint, extract_timm

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from cache_builder.commands.taken import refuse_taken
+from cache_builder.commands.shared_options import refuse_taken
 from cache_builder.provenance import code_version
 from engine.core.errors import InvalidInput
 from engine.importing import (

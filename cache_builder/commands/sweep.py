@@ -8,7 +8,7 @@ from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
-from cache_builder.commands.places import add_places, places_from
+from cache_builder.commands.shared_options import add_places, places_from
 from cache_builder.config import load_recipe
 from cache_builder.devices import parse_gpus
 from cache_builder.plan import plan, plan_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cache_builder.commands.places import add_places, places_from
+from cache_builder.commands.shared_options import add_places, places_from
 from cache_builder.config import load_recipe
 from cache_builder.models.registry import VARIANTS
 from cache_builder.one_run import is_finished, run_one

@@ -149,7 +149,7 @@ class Smoother:
         widths = (first * self.scott["confidence"], second * self.scott.get(axis, 0.0))
         found = nw_surface(np.column_stack([self.confidence, column]), self.correct, widths, grid)
         blank = np.where(found.weight >= MIN_WEIGHT, found.value, np.nan)
-        return Surface(found.first, found.second, blank, found.weight, found.exact)
+        return Surface(found.first, found.second, blank, found.weight)
 
 
 def _check_pair(multiplier: Pair) -> Pair:

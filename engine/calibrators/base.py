@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.calibrators.samples import Samples
@@ -98,3 +99,10 @@ class Calibrator(ABC):
 
 REGISTERED: list[type[Calibrator]] = []
 """Every calibrator whose module was imported."""
+
+
+def span(values: ArrayLike) -> str:
+    """`0.74 to 0.91`, or `0.74` where nothing varies at that precision."""
+    numbers = np.asarray(values, dtype=np.float64)
+    low, high = (f"{value + 0.0:.2f}".replace("-0.00", "0.00") for value in (numbers.min(), numbers.max()))
+    return low if low == high else f"{low} to {high}"

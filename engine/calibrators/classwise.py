@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.base import Calibrator, Fitted, span
 from engine.calibrators.likelihood import minimise_nll
-from engine.calibrators.phrases import span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.core.labels import counted

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.phrases import span
+from engine.calibrators.base import Calibrator, Fitted, span
 from engine.calibrators.samples import Samples, with_top_probability
 from engine.core.binning import N_BINS, equal_width_bins
 from engine.core.labels import counted

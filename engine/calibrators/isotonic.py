@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.phrases import span
+from engine.calibrators.base import Calibrator, Fitted, span
 from engine.calibrators.samples import Samples, with_top_probability
 from engine.core.labels import counted
 from engine.core.types import FloatArray

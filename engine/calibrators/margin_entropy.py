@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.phrases import span
+from engine.calibrators.base import Calibrator, Fitted, span
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.core.types import FloatArray, IntArray

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from engine.calibrators.base import Calibrator, Fitted
-from engine.calibrators.phrases import span
+from engine.calibrators.base import Calibrator, Fitted, span
 from engine.calibrators.samples import Samples
 from engine.calibrators.temperature import TemperatureScaling
 from engine.core.labels import counted

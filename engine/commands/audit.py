@@ -17,6 +17,7 @@ import pandas as pd
 from engine.commands.command_line import terminal_progress
 from engine.core.errors import InvalidInput
 from engine.core.labels import format_p, name_cells
+from engine.core.latex import to_latex
 from engine.core.types import Progress
 from engine.paper import CONCLUSION_SOURCES, conclude, gather, summarise
 from engine.paper.claims import OUTCOMES, ClaimResult, as_frame
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.csv:
         print(rows.to_csv(index=False), end="")
     elif arguments.latex:
-        print(_printed(rows).to_latex(index=False, escape=True))
+        print(to_latex(_printed(rows), caption="The gap tests of every run.", label="tab:audit"))
     else:
         _print_table(rows, arguments.alpha)
     return 0
@@ -86,7 +87,7 @@ def _run_paper(arguments: argparse.Namespace) -> int:
         print(as_frame(results).to_csv(index=False), end="")
     elif arguments.latex:
         shown = as_frame(results)[["where", "claim", "stated", "recomputed", "outcome"]]
-        print(shown.to_latex(index=False, escape=True))
+        print(to_latex(shown, caption="The paper's statements, recomputed.", label="tab:claims"))
     else:
         _print_claims(results)
     return 0
@@ -103,7 +104,8 @@ def _run_conclusions(arguments: argparse.Namespace, progress: Progress | None) -
     elif arguments.csv:
         print(as_conclusions(readings).to_csv(index=False), end="")
     elif arguments.latex:
-        print(as_conclusions(readings)[["claim", "where", "found", "outcome"]].to_latex(index=False, escape=True))
+        shown = as_conclusions(readings)[["claim", "where", "found", "outcome"]]
+        print(to_latex(shown, caption="The paper's conclusions, asked of a cache.", label="tab:conclusions"))
     else:
         for reading in readings:
             print(_WRAPPER.fill(f"{reading.outcome:<14} {reading.claim} [{reading.where}]"))

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.stats import t
 
 from engine.core import validation
 from engine.core.errors import InvalidInput
@@ -17,6 +18,7 @@ MATCHINGS: tuple[str, ...] = get_args(Matching)
 N_BINS = 15
 TERTILES = ("low", "mid", "high")
 TERTILE_QUANTILES = (1 / 3, 2 / 3)
+LEVEL = 0.95
 
 
 def equal_width_edges(n_bins: int) -> FloatArray:
@@ -154,3 +156,32 @@ def tertiles(rho: FloatArray, quantiles: tuple[float, float] = TERTILE_QUANTILES
     index += rho > high_cut
     low, mid, high = (int(size) for size in np.bincount(index, minlength=3))
     return Tertiles(index, cuts, (low, mid, high))
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileGroups:
+    """Groups of n samples in ascending order of a value: `index` (n,) names each sample's, `counts` (g,) their size."""
+
+    index: IntArray
+    counts: IntArray
+
+    def mean(self, column: FloatArray) -> FloatArray:
+        """(g,) mean of an (n,) column in each group."""
+        result: FloatArray = np.bincount(self.index, weights=column) / self.counts
+        return result
+
+    def interval(self, column: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(g,) ends of the 95 % t interval of each mean; missing in a group of one."""
+        centre = self.mean(column)
+        squares = np.bincount(self.index, weights=(column - centre[self.index]) ** 2)
+        freedom = np.maximum(self.counts - 1, 1)
+        half = t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(squares / freedom / self.counts)
+        half[self.counts < 2] = np.nan
+        return centre - half, centre + half
+
+
+def quantile_groups(values: FloatArray, n_groups: int) -> QuantileGroups:
+    """Groups cut at the k / n_groups quantiles; tied values stay together, so there may be fewer than asked for."""
+    cuts = np.unique(np.quantile(values, np.arange(1, n_groups) / n_groups))
+    _, index = np.unique(np.searchsorted(cuts, values, side="left"), return_inverse=True)
+    return QuantileGroups(index, np.bincount(index))

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Number
 from typing import Any
 
 import pandas as pd
@@ -31,6 +32,7 @@ METHODS = {
 """The paper's short names of its calibrators."""
 _ENSEMBLE = re.compile(r"-last(\d+)$")
 """Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
+MISSING = "–"
 
 
 def counted(n: int, noun: str) -> str:
@@ -59,6 +61,24 @@ def format_p(p: float) -> str:
     if p < 0.001:
         return "p < 0.001"
     return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def is_number(value: Any) -> bool:
+    """Numbers of any library, but not a truth value."""
+    return isinstance(value, Number) and not isinstance(value, bool)
+
+
+def print_value(value: Any, pattern: str = "") -> str:
+    """A cell of a table as text: printf patterns, `percent`, whole numbers grouped, a dash for what is missing."""
+    if not is_number(value):
+        return MISSING if value is None or value is pd.NA or value is pd.NaT else str(value)
+    if pd.isna(value):
+        return MISSING
+    if pattern == "percent":
+        return f"{value:.1%}"
+    if "%" in pattern:
+        return pattern % value
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:.6g}"
 
 
 def ensemble_size(suite: str) -> int | None:

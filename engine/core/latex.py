@@ -1,38 +1,24 @@
-"""Tables as LaTeX with booktabs rules. Text is escaped here; numbers come as cells that are already LaTeX."""
+"""Tables as LaTeX with booktabs rules: pandas Styler lays them out, the cells are made LaTeX here."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
 
-from engine.core.ranking import FIRST, SECOND, places
+import pandas as pd
+
+from engine.core.labels import MISSING, is_number, print_value
+from engine.core.ranking import FIRST, SECOND
 
 _SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "–": "--",
-    "−": "$-$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "²": "$^2$",
-    "·": r"$\cdot$",
-    "ρ": r"$\rho$",
-    "Δ": r"$\Delta$",
-    "●": r"$\bullet$",
-    "○": r"$\circ$",
-}
-MISSING = "--"
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "×": r"$\times$", "–": "--", "−": "$-$",
+    "<": "$<$", ">": "$>$", "≤": r"$\leq$", "≥": r"$\geq$", "²": "$^2$", "·": r"$\cdot$", "ρ": r"$\rho$",
+    "Δ": r"$\Delta$", "●": r"$\bullet$", "○": r"$\circ$",
+}  # fmt: skip
+"""Styler's own escaping leaves out what is not ASCII."""
+_NUMBER = re.compile(r"([+-]?[\d.,]*\d)(?: ± ([\d.,]+))?")
+_MARKS = {FIRST: r"\mathbf", SECOND: r"\underline"}
 ROWS_PER_PAGE = 45
 """Longer tables become `longtable`s."""
 
@@ -42,88 +28,45 @@ def escape(text: str) -> str:
     return "".join(_SPECIAL.get(character, character) for character in text)
 
 
-def number(value: float, digits: int, *, signed: bool = False) -> str:
-    """A number in math mode, a dash if it is missing; a rounded minus zero loses its sign."""
-    if not math.isfinite(value):
-        return MISSING
-    rounded = round(value, digits) + 0.0
-    return f"${rounded:{'+' if signed and rounded else ''}.{digits}f}$"
+def _cell(value: object, pattern: str, place: int) -> str:
+    """Numbers in math mode, where a minus is a minus and no space follows the comma of thousands; first and second
+    places in bold and underlined. `0.0111 ± 0.0008` is a number too, its spread in small type as in the paper.
+    """
+    text = print_value(value, pattern)
+    found = _NUMBER.fullmatch(text)
+    if text == MISSING or (found is None and not is_number(value)):
+        return escape(text)
+    number = escape(found[1] if found else text).replace(",", "{,}")
+    if found and found[2]:
+        number += rf"\,{{\scriptstyle\pm {found[2]}}}"
+    return f"${_MARKS[place]}{{{number}}}$" if place in _MARKS else f"${number}$"
 
 
-def plus_minus(mean: float, spread: float, digits: int, *, signed: bool = False) -> str:
-    """mean ± spread, the spread in small type as in the paper."""
-    if not math.isfinite(mean) or not math.isfinite(spread):
-        return number(mean, digits, signed=signed)
-    return (
-        number(mean, digits, signed=signed)[:-1] + rf"\,{{\scriptstyle\pm {round(spread, digits) + 0.0:.{digits}f}}}$"
+def to_latex(
+    frame: pd.DataFrame,
+    *,
+    caption: str,
+    label: str,
+    formats: Mapping[str, str] | None = None,
+    places: Mapping[str, Sequence[int]] | None = None,
+) -> str:
+    """A floating table, or a longtable beyond a page, of the columns of a frame as they are printed.
+
+    formats : how the numbers of a column are printed, as `print_value` takes it. places : by column, each row's place
+    (`engine.core.ranking.places`): bold is the best, underlined the second.
+    """
+    columns = []
+    for name in frame:
+        pattern, placed = (formats or {}).get(str(name), ""), (places or {}).get(str(name)) or [0] * len(frame)
+        columns.append([_cell(*cell) for cell in zip(frame[name], [pattern] * len(frame), placed, strict=True)])
+    shown = pd.DataFrame(dict(enumerate(columns))).set_axis([escape(str(name)) for name in frame], axis=1)
+    text: str = shown.style.hide(axis="index").to_latex(
+        column_format="l" + "r" * (len(shown.columns) - 1),
+        caption=escape(caption),
+        label=label,
+        hrules=True,
+        environment="longtable" if len(shown) > ROWS_PER_PAGE else "table",
+        position=None if len(shown) > ROWS_PER_PAGE else "t",
+        position_float=None if len(shown) > ROWS_PER_PAGE else "centering",
     )
-
-
-def bold(cell: str) -> str:
-    """A number cell in bold."""
-    return rf"$\mathbf{{{cell[1:-1]}}}$"
-
-
-def underline(cell: str) -> str:
-    """A number cell underlined."""
-    return rf"$\underline{{{cell[1:-1]}}}$"
-
-
-def mark_best(cells: Sequence[str], values: Sequence[float], digits: int, *, lower_is_better: bool = True) -> list[str]:
-    """The column with its best value in bold and its second-best underlined; values printed alike share their mark."""
-    marks = {FIRST: bold, SECOND: underline}
-    placed = places(values, digits, lower_is_better=lower_is_better)
-    return [marks[place](cell) if place in marks else cell for cell, place in zip(cells, placed, strict=True)]
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows under a common subtitle (none if empty)."""
-
-    title: str
-    rows: tuple[tuple[str, ...], ...]
-
-
-def render(header: Sequence[str], blocks: Sequence[Block], *, caption: str, label: str) -> str:
-    """A floating table, or a longtable beyond a page; header and cells are LaTeX, titles and caption plain text."""
-    columns = "l" + "r" * (len(header) - 1)
-    head = [" & ".join(header) + r" \\", r"\midrule"]
-    body: list[str] = []
-    for position, block in enumerate(blocks):
-        if position:
-            body.append(r"\midrule")
-        if block.title:
-            body += [rf"\multicolumn{{{len(header)}}}{{l}}{{\textbf{{{escape(block.title)}}}}} \\", r"\midrule"]
-        body += [" & ".join(row) + r" \\" for row in block.rows]
-    title = rf"\caption{{{escape(caption)}}}"
-    if sum(len(block.rows) for block in blocks) > ROWS_PER_PAGE:
-        lines = [
-            rf"\begin{{longtable}}{{{columns}}}",
-            title,
-            rf"\label{{{label}}} \\",
-            r"\toprule",
-            *head,
-            r"\endfirsthead",
-            r"\toprule",
-            *head,
-            r"\endhead",
-            r"\bottomrule",
-            r"\endlastfoot",
-            *body,
-            r"\end{longtable}",
-        ]
-    else:
-        lines = [
-            r"\begin{table}[t]",
-            r"\centering\small",
-            title,
-            rf"\label{{{label}}}",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            *head,
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    return "\n".join(lines) + "\n"
+    return text

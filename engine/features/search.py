@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from engine.controls.batch import BatchTest, Layout, chunks
+from engine.controls.simulation import BatchTest, Layout, chunks
 from engine.core import validation
 from engine.core.binning import equal_mass_bins
 from engine.core.errors import InvalidInput, MissingData

@@ -13,7 +13,7 @@ from engine.gaps.permutation import (
 )
 from engine.gaps.settings import AUDITED, PAPER, Preset, TestSettings, audited_bins
 from engine.gaps.statistics import STATISTICS, TESTS
-from engine.gaps.statistics.cmh import cmh_test, cmh_test_of_counts
+from engine.gaps.statistics.cmh import cmh_test
 from engine.gaps.statistics.trend import match_diagnostic, trend_test
 from engine.gaps.statistics.weighted_gap import weighted_gap_test
 from engine.gaps.stratified import StratifiedResult
@@ -37,7 +37,6 @@ __all__ = [
     "bootstrap_gap",
     "bootstrap_gap_of_counts",
     "cmh_test",
-    "cmh_test_of_counts",
     "gap_of_counts",
     "match_diagnostic",
     "matched_gap",

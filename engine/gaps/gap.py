@@ -81,7 +81,7 @@ def shared_bins(contingency: Contingency, min_support: int) -> BoolArray:
 
 
 def gap_of_counts(contingency: Contingency, min_support: int = MIN_SUPPORT) -> GapResult:
-    """The gap of counts that were tabulated in numpy or in SQL."""
+    """The gap of counts that were tabulated before."""
     validation.whole("min_support", min_support, 1)
     shared = shared_bins(contingency, min_support)
     notes = [

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from engine.importing.build import RunIdentity, build_record
-from engine.importing.limits import Limits
 from engine.importing.mapping import ColumnMapping, choose_columns, guess_mapping
-from engine.importing.readers import FORMATS, Table, read_stream, read_table
+from engine.importing.readers import FORMATS, Limits, Table, read_stream, read_table
 
 __all__ = [
     "FORMATS",

@@ -17,7 +17,7 @@ _N, _CLASSES, _LAYERS = 4000, 5, 4
 
 
 def example_csv() -> bytes:
-    """4,000 made-up samples of an over-confident 5-class model whose routing says nothing and whose `hesitation` does.
+    """4,000 simulated samples of an over-confident 5-class model whose `hesitation` says something and routing nothing.
 
     Labels are drawn from softmax(z / 1.4); routing follows the confidence a little and correctness not at all;
     hesitation is normal noise, 0.5 lower where the prediction is right.

@@ -12,6 +12,13 @@ from engine.core.binning import tertiles
 from engine.core.errors import InvalidInput
 from engine.core.types import FloatArray
 
+UNDERFLOW = 1e-300
+"""A sum of weights below this counts as underflown: it has lost its digits, or is made of floors alone."""
+REACH = 8.5
+"""Bandwidths beyond which one weight, exp(-REACH^2 / 2) = 2e-16, may be left out."""
+_LARGEST_SQUARE = 1416.0
+"""exp(-1416 / 2) = 3e-308 is the smallest normal double; beyond it exponentials take four times as long."""
+
 
 def design(name: str, value: ArrayLike, n_rows: int | None = None) -> FloatArray:
     """A finite (n, m) float64 array of regressors; one regressor may come as a vector."""
@@ -61,3 +68,10 @@ def tertile_distance(rho: ArrayLike) -> float:
     if groups.sizes[0] == 0 or groups.sizes[2] == 0:
         return 0.0
     return float(values[groups.index == 2].mean() - values[groups.index == 0].mean())
+
+
+def gaussian(squared: FloatArray) -> FloatArray:
+    """exp(-d^2 / 2) in place, from squared distances in bandwidths; never below 3e-308."""
+    np.minimum(squared, _LARGEST_SQUARE, out=squared)
+    squared *= -0.5
+    return np.exp(squared, out=squared)

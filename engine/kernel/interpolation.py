@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.core.types import FloatArray, IntArray
-from engine.kernel.gaussian import REACH, gaussian
+from engine.kernel.bandwidth import REACH, gaussian
 
 ROWS_PER_BLOCK = 4096
 STRIP_WIDTH = 16.0

@@ -14,8 +14,7 @@ from engine.core import validation
 from engine.core.errors import InvalidInput
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import FloatArray, IntArray
-from engine.kernel.bandwidth import design
-from engine.kernel.gaussian import REACH, UNDERFLOW, gaussian
+from engine.kernel.bandwidth import REACH, UNDERFLOW, design, gaussian
 from engine.kernel.interpolation import cut_into_strips, smooth_sums
 
 PAIRS_PER_BLOCK = 1 << 16

@@ -1,4 +1,4 @@
-"""The regression surface g(c, r) on a grid, exact or quick enough to follow a slider."""
+"""The regression surface g(c, r) on a grid."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from engine.core import validation
 from engine.core.errors import InvalidInput
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import FloatArray
-from engine.kernel.bandwidth import design
-from engine.kernel.gaussian import UNDERFLOW, gaussian
+from engine.kernel.bandwidth import UNDERFLOW, design, gaussian
 from engine.kernel.regression import check_bandwidth
 
 ROWS_PER_BLOCK = 4096
-QUICK_CELLS = 192
-"""Cells per axis that calibration points are shared between in the quick surface."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,25 +27,19 @@ class Surface:
     first, second : (a,) and (b,) grid values of the two regressors.
     value : (a, b) regression; NaN where every kernel weight underflows, to be left blank.
     weight : (a, b) sum of kernel weights, the number of calibration points that the value rests on.
-    exact : whether every calibration point stands at its own place.
     """
 
     first: FloatArray
     second: FloatArray
     value: FloatArray
     weight: FloatArray
-    exact: bool
 
 
-def nw_surface(
-    x_cal: ArrayLike, t_cal: ArrayLike, bandwidth: ArrayLike, grid: tuple[ArrayLike, ArrayLike], *, exact: bool = True
-) -> Surface:
+def nw_surface(x_cal: ArrayLike, t_cal: ArrayLike, bandwidth: ArrayLike, grid: tuple[ArrayLike, ArrayLike]) -> Surface:
     """The two-regressor `nw_regress` at every point of a grid.
 
     On a grid the product kernel is separable: the numerator is A' diag(t) B with A_ia = K((x_i1 - a) / h_1) and
-    B_ib = K((x_i2 - b) / h_2), the denominator A' B. With `exact=False` each calibration point is first shared
-    linearly between the four nearest cells of a 192 x 192 mesh, whose cells then take the place of the points (an
-    error of the order of (cell / bandwidth)^2 / 8).
+    B_ib = K((x_i2 - b) / h_2), the denominator A' B.
     """
     keep_blas_to_one_thread()
     cal = design("x_cal", x_cal)
@@ -59,10 +50,9 @@ def nw_surface(
     if not isinstance(grid, (tuple, list)) or len(grid) != 2:
         raise InvalidInput("grid", "the values of both axes", validation.shown(grid))
     axes = [validation.vector("grid", axis).astype(np.float64, copy=False) for axis in grid]
-    summed = _exact_sums(cal, target, widths, axes) if exact else _quick_sums(cal, target, widths, axes)
-    numerator, weight = summed
+    numerator, weight = _sums(cal, target, widths, axes)
     value = np.divide(numerator, weight, out=np.full(weight.shape, np.nan), where=weight > UNDERFLOW)
-    return Surface(axes[0], axes[1], value, weight, exact)
+    return Surface(axes[0], axes[1], value, weight)
 
 
 def _kernel(points: FloatArray, axis: FloatArray, width: float) -> FloatArray:
@@ -75,7 +65,7 @@ def _kernel(points: FloatArray, axis: FloatArray, width: float) -> FloatArray:
         return gaussian(np.multiply(scaled, scaled, out=scaled))
 
 
-def _exact_sums(
+def _sums(
     cal: FloatArray, target: FloatArray, widths: FloatArray, axes: Sequence[FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     numerator = np.zeros((axes[0].size, axes[1].size))
@@ -87,25 +77,3 @@ def _exact_sums(
         weight += first @ second
         numerator += (first * target[block]) @ second
     return numerator, weight
-
-
-def _quick_sums(
-    cal: FloatArray, target: FloatArray, widths: FloatArray, axes: Sequence[FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    low, spread = cal.min(axis=0), np.ptp(cal, axis=0)
-    position = (cal - low) * ((QUICK_CELLS - 1) / np.where(spread > 0, spread, 1.0))
-    cell = np.minimum(position.astype(np.int64), QUICK_CELLS - 2)
-    share = position - cell
-    counts = np.zeros(QUICK_CELLS * QUICK_CELLS)
-    totals = np.zeros_like(counts)
-    for right in (0, 1):
-        for up in (0, 1):
-            part = (share[:, 0] if right else 1 - share[:, 0]) * (share[:, 1] if up else 1 - share[:, 1])
-            index = (cell[:, 0] + right) * QUICK_CELLS + cell[:, 1] + up
-            counts += np.bincount(index, part, counts.size)
-            totals += np.bincount(index, part * target, counts.size)
-    mesh = low + spread * (np.arange(QUICK_CELLS)[:, np.newaxis] / (QUICK_CELLS - 1))
-    first = _kernel(mesh[:, 0], axes[0], widths[0]).T
-    second = _kernel(mesh[:, 1], axes[1], widths[1])
-    shape = (QUICK_CELLS, QUICK_CELLS)
-    return first @ totals.reshape(shape) @ second, first @ counts.reshape(shape) @ second

@@ -11,9 +11,17 @@ from numpy.typing import ArrayLike
 from scipy.stats import mannwhitneyu, norm, spearmanr
 
 from engine.core import validation
-from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, equal_width_bins, histogram_edges, tertiles
+from engine.core.binning import (
+    LEVEL,
+    N_BINS,
+    TERTILE_QUANTILES,
+    TERTILES,
+    equal_width_bins,
+    histogram_edges,
+    quantile_groups,
+    tertiles,
+)
 from engine.core.errors import InvalidInput
-from engine.core.grouping import LEVEL, quantile_groups
 from engine.core.types import BoolArray, FloatArray, IntArray
 
 MIN_CELL_COUNT = 5

@@ -1,10 +1,9 @@
 """The paper beside a cache: what its tables are here, and what the cache says about its conclusions."""
 
 from engine.paper.conclusions import CONCLUSION_SOURCES, CONCLUSIONS, Conclusion, Reading, conclude, summarise
-from engine.paper.counterparts import COUNTERPARTS, WITHOUT, Counterpart, build, cells_with_logits
-from engine.paper.pattern import compare
+from engine.paper.counterparts import COUNTERPARTS, WITHOUT, Counterpart, build, cells_with_logits, compare
 from engine.paper.sources import SOURCES, Evidence, gather, single_runs
-from engine.paper.tables.frames import NoCounterpart
+from engine.paper.tables import NoCounterpart
 
 __all__ = [
     "CONCLUSIONS",

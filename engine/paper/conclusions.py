@@ -26,7 +26,7 @@ from engine.core.pvalues import SignTest, adjust_pvalues, sign_test
 from engine.features import FEATURES
 from engine.gaps.settings import AUDITED, PAPER
 from engine.paper.sources import SOURCES, Evidence
-from engine.paper.tables.studies import MODES
+from engine.paper.tables import MODES
 from engine.probes import ProbeSweep
 from engine.sweep import chance_range, multiplicity, stability
 
@@ -233,7 +233,7 @@ def routing_specific(evidence: Evidence) -> Finding:
     p = float(binom.sf(rejected - 1, n, ALPHA)) if rejected else 1.0
     mean = float(rows["estimate"].astype(float).mean())
     found = (
-        f"above shuffled profiles of like confidence in {rejected} of {n} runs at p ≤ {ALPHA:g} (chance gives "
+        f"above shuffled profiles with similar confidence in {rejected} of {n} runs at p ≤ {ALPHA:g} (chance gives "
         f"{n * ALPHA:.1f}); over an unrestricted shuffle R² gains {mean:+.3f} on average"
     )
     return decide(p <= ALPHA, found, {"n": n, "rejected": rejected, "mean": mean, "p": p})

@@ -17,10 +17,22 @@ import pandas as pd
 from engine.benchmark import METRICS
 from engine.benchmark.setup import REFERENCE
 from engine.core.errors import UnknownName
-from engine.paper import published
+from engine.core.labels import MISSING, capital, counted
+from engine.core.latex import to_latex
+from engine.core.ranking import places
+from engine.metrics.mechanism import spearman
+from engine.paper import published, tables
 from engine.paper.sources import Evidence
-from engine.paper.tables import gaps, probes, scores, studies
-from engine.paper.tables.frames import FRAME, ROUTED, NoCounterpart
+from engine.paper.tables import FRAME, ROUTED, NoCounterpart
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A counterpart as it is written: tidy, with its cell where there are several, and as LaTeX."""
+
+    name: str
+    frame: pd.DataFrame
+    latex: str
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,7 @@ class Counterpart:
     make : evidence to frame; takes a cell as well if `by_cell`.
     otherwise : what is computed otherwise than in the paper, beside other models and other data.
     like : backbone family, data set and variant of the paper's table, to find the nearest cell by.
+    ranked : whether the best and second-best of a column are marked where the table is written.
     """
 
     sources: tuple[str, ...]
@@ -40,6 +53,7 @@ class Counterpart:
     otherwise: str
     by_cell: bool = False
     like: tuple[str, str, str] = ("", "", "")
+    ranked: bool = False
 
     def nearest(self, cells: pd.DataFrame) -> str:
         """The cell most like the paper's: same variant, then data set, then backbone. One row per cell in `cells`."""
@@ -57,11 +71,43 @@ def build(table: str, evidence: Evidence, cell: str = "") -> pd.DataFrame:
     """The counterpart of a published table; raises `NoCounterpart` with the reason where there is none."""
     if table in WITHOUT:
         raise NoCounterpart(WITHOUT[table])
-    if table not in COUNTERPARTS:
+    counterpart = {**COUNTERPARTS, **FURTHER}.get(table)
+    if counterpart is None:
         raise UnknownName("table", table, published.TABLES)
-    counterpart = COUNTERPARTS[table]
     frame = counterpart.make(evidence, cell) if counterpart.by_cell else counterpart.make(evidence)
     return frame.assign(printed=frame["printed"].astype(object))[FRAME].reset_index(drop=True)
+
+
+def styles(paper: pd.DataFrame) -> dict[str, str]:
+    """How the paper prints the numbers of each column: `.4f`, or `+.4f` where it writes their sign."""
+    found = {}
+    for column, texts in paper.loc[paper["value"].notna(), ["column", "printed"]].groupby("column")["printed"]:
+        places = texts.str.partition(".")[2].str.len().max()
+        found[str(column)] = f"{'+' if texts.str.startswith('+').any() else ''}.{places}f"
+    return found
+
+
+def printed(frame: pd.DataFrame, style: Mapping[str, str]) -> pd.DataFrame:
+    """The frame with a column `text`: `0.0111 ± 0.0008`, a word, or a dash; words and published numbers as they are."""
+    texts = []
+    stds = frame["printed_std"] if "printed_std" in frame else [""] * len(frame)
+    columns = (frame["column"], frame["value"], frame["std"], frame["printed"], stds)
+    for column, value, std, word, std_text in zip(*columns, strict=True):
+        pattern = style.get(column, DEFAULT_STYLE)
+        text = word or (MISSING if pd.isna(value) else format(value, pattern))
+        if pd.notna(std):
+            text += f" ± {std_text or format(std, pattern.lstrip('+'))}"
+        texts.append(text)
+    return frame.assign(text=texts)
+
+
+def wide(frame: pd.DataFrame, style: Mapping[str, str]) -> pd.DataFrame:
+    """Rows and columns as printed in the paper, the first column being the row's name."""
+    shown = printed(frame, style)
+    rows, columns = list(dict.fromkeys(frame["row"])), list(dict.fromkeys(frame["column"]))
+    texts = dict(zip(zip(shown["row"], shown["column"], strict=True), shown["text"], strict=True))
+    table = {column: [texts.get((row, column), MISSING) for row in rows] for column in columns}
+    return pd.DataFrame({"row": rows} | table)
 
 
 def cells_with_logits(evidence: Evidence) -> pd.DataFrame:
@@ -80,24 +126,24 @@ _SEED = "the first seed of every cell stands for seed 0"
 
 
 def _calibration(like: tuple[str, str, str], *, accuracy: bool = False) -> Counterpart:
-    columns = scores.HEADLINE | ({"ΔAcc@1 (%)": "delta_accuracy"} if accuracy else {})
-    make = partial(scores.of_cell, scores.METHOD_ROWS, columns, ())
-    return Counterpart(("scores",), make, _SPLIT, by_cell=True, like=like)
+    columns = tables.HEADLINE | ({"ΔAcc@1 (%)": "delta_accuracy"} if accuracy else {})
+    make = partial(tables.of_cell, tables.METHOD_ROWS, columns, ())
+    return Counterpart(("scores",), make, _SPLIT, by_cell=True, ranked=True, like=like)
 
 
 _MAIN = ("swin", "cifar10", "block_ar")
 _SUPPLEMENT = {METRICS[name].label: name for name in ("mce", "classwise_ece", "smooth_ece")}
 _PAIRED = {"ΔNLL": "delta_nll", "ΔBrier": "delta_brier"}
 COUNTERPARTS: Mapping[str, Counterpart] = MappingProxyType({
-    "matched_gap": Counterpart(("gaps",), partial(gaps.gap_table, "matched_gap"), f"{_SEED}; {_P}"),
+    "matched_gap": Counterpart(("gaps",), partial(tables.gap_table, "matched_gap"), f"{_SEED}; {_P}"),
     "calibration": _calibration(_MAIN, accuracy=True),
     "supplementary_metrics": Counterpart(
-        ("scores",), partial(scores.of_cell, scores.SUPPLEMENT_ROWS, _SUPPLEMENT, ()),
-        f"{_SPLIT}; bins with fewer than 5 samples are left out of MCE", by_cell=True, like=_MAIN,
+        ("scores",), partial(tables.of_cell, tables.SUPPLEMENT_ROWS, _SUPPLEMENT, ()),
+        f"{_SPLIT}; bins with fewer than 5 samples are left out of MCE", by_cell=True, ranked=True, like=_MAIN,
     ),
     "paired_deltas": Counterpart(
-        ("scores",), partial(scores.of_cell, scores.METHOD_ROWS, _PAIRED, (REFERENCE,)), _SPLIT, by_cell=True,
-        like=_MAIN,
+        ("scores",), partial(tables.of_cell, tables.METHOD_ROWS, _PAIRED, (REFERENCE,)), _SPLIT,
+        by_cell=True, ranked=True, like=_MAIN,
     ),
     "calibration_swin_c10_full": _calibration(("swin", "cifar10", "full_ar")),
     "calibration_deit_c10_block": _calibration(("deit", "cifar10", "block_ar")),
@@ -106,31 +152,31 @@ COUNTERPARTS: Mapping[str, Counterpart] = MappingProxyType({
     "calibration_deit_c100_block": _calibration(("deit", "cifar100", "block_ar")),
     "calibration_deit_c100_full": _calibration(("deit", "cifar100", "full_ar")),
     "calibration_swin_c100_full": _calibration(("swin", "cifar100", "full_ar")),
-    "gap_robustness": Counterpart(("gaps",), partial(gaps.gap_table, "gap_robustness"), f"{_SEED}; {_P}"),
-    "per_seed_diagnostics": Counterpart(("gaps",), partial(gaps.gap_table, "per_seed_diagnostics"), _P),
+    "gap_robustness": Counterpart(("gaps",), partial(tables.gap_table, "gap_robustness"), f"{_SEED}; {_P}"),
+    "per_seed_diagnostics": Counterpart(("gaps",), partial(tables.gap_table, "per_seed_diagnostics"), _P),
     "bandwidth": Counterpart(
-        ("bandwidth",), studies.bandwidths, "pooled over all runs with logits and a profile, std over runs"
+        ("bandwidth",), tables.bandwidths, "pooled over all runs with logits and a profile, std over runs"
     ),
-    "probe_sanity": Counterpart(("probes",), probes.probe_sanity, f"pooled over all runs with a profile; {_PROBE}"),
-    "feature_ablation_vit": Counterpart(("ablation",), studies.features_vit, _SPLIT),
-    "vit_headline": Counterpart(("scores",), scores.vit_headline, _SPLIT),
-    "raw_summary": Counterpart(("scores",), scores.raw_summary, _RAW),
-    "replication_summary": Counterpart(("scores",), scores.replication, _RAW),
-    "ar_sweep": Counterpart(("gaps",), gaps.sweep_table, f"{_P}; weights are the smaller side of each bin throughout"),
+    "probe_sanity": Counterpart(("probes",), tables.probe_sanity, f"pooled over all runs with a profile; {_PROBE}"),
+    "feature_ablation_vit": Counterpart(("ablation",), tables.features_vit, _SPLIT),
+    "vit_headline": Counterpart(("scores",), tables.vit_headline, _SPLIT, ranked=True),
+    "raw_summary": Counterpart(("scores",), tables.raw_summary, _RAW),
+    "replication_summary": Counterpart(("scores",), tables.replication, _RAW),
+    "ar_sweep": Counterpart(("gaps",), tables.sweep_table, f"{_P}; weights are the smaller side of each bin"),
     "block_sizes": Counterpart(
-        ("scores",), scores.block_sizes, "every Block-AR and Full-AR cell, whatever its backbone and data"
+        ("scores",), tables.block_sizes, "every Block-AR and Full-AR cell, whatever its backbone and data"
     ),
-    "naive_probe": Counterpart(("probes",), probes.naive_probe, _PROBE),
+    "naive_probe": Counterpart(("probes",), tables.naive_probe, _PROBE),
     "feature_ablation": Counterpart(
-        ("ablation",), studies.features, f"mean over the runs of a data set and variant; {_SPLIT}"
+        ("ablation",), tables.features, f"mean over the runs of a data set and variant; {_SPLIT}"
     ),
-    "external_finetune": Counterpart(("scores",), scores.imported, _IMPORTED),
-    "external_scratch": Counterpart(("scores",), scores.imported, _IMPORTED),
+    "external_finetune": Counterpart(("scores",), tables.imported, _IMPORTED),
+    "external_scratch": Counterpart(("scores",), tables.imported, _IMPORTED),
     "external_audit": Counterpart(
-        ("scores",), scores.ranking, "only the ranking is repeated, over the runs of this cache; ties count for each"
+        ("scores",), tables.ranking, "only the ranking is repeated, over the runs of this cache; ties count for each"
     ),
     "vanilla_backbones": Counterpart(
-        ("gaps", "hidden_states"), probes.vanilla, "token-mean norm of each block's output as hidden-state summary"
+        ("gaps", "hidden_states"), tables.vanilla, "token-mean norm of each block's output as hidden-state summary"
     ),
 })  # fmt: skip
 WITHOUT: Mapping[str, str] = MappingProxyType({
@@ -144,3 +190,155 @@ WITHOUT: Mapping[str, str] = MappingProxyType({
     ),
 })  # fmt: skip
 """Published tables that no cache can repeat, and why."""
+FURTHER: Mapping[str, Counterpart] = MappingProxyType({
+    "accuracy": Counterpart((), tables.accuracy, "accuracy on all samples; mean and std over seeds"),
+    "feature_gains": Counterpart(
+        ("ablation",), tables.features_of_cell, "kernel on confidence and one more feature; mean over seeds",
+        by_cell=True, ranked=True,
+    ),
+    "calibration_sizes": Counterpart(
+        ("sizes",), tables.sizes, "ECE by the number of calibration samples: mean and std over random subsets and runs"
+    ),
+    "split_ranks": Counterpart(
+        ("splits",), tables.splits, "random calibration splits: how often each method has the least ECE, its mean rank"
+    ),
+    "intervals": Counterpart(
+        ("intervals",), tables.intervals, "each run by itself, with 95 % intervals over resamples of the evaluated half"
+    ),
+    "probe_contrasts": Counterpart(
+        ("probes",), partial(tables.contrasts, "cell"), "R² that the full-profile network gains over others, by cell"
+    ),
+    "probe_contrasts_by_run": Counterpart(
+        ("probes",), partial(tables.contrasts, "run"), "R² that the full-profile network gains over others, by run"
+    ),
+})  # fmt: skip
+"""Tables that the paper has not, or has as a figure or a sentence; written with the others."""
+
+
+DEFAULT_STYLE = ".4f"
+FEWEST_ROWS = 5
+_UNCALIBRATED = ("No calibration", "Raw (no calibration)")
+_FAMILY = (
+    ("Conf-only", "Conf + PredEntropy", "AR-CondCal"),
+    ("NW (Conf only)", "NW (Conf + Pred. Ent.)", "NW (Conf + Routing): AR-CondCal"),
+)
+_PLACES = ("lowest", "middle", "highest")
+
+
+def _values(frame: pd.DataFrame, column: str) -> pd.Series[float]:
+    kept = frame[(frame["column"] == column) & frame["value"].notna() & ~frame["row"].isin(_UNCALIBRATED)]
+    return kept.set_index("row")["value"].astype(float)
+
+
+def _span(values: pd.Series[float]) -> str:
+    digits = 0 if (values % 1 == 0).all() else 3 if values.abs().max() >= 0.1 else 4
+    rows = counted(len(values), "row")
+    if len(values) == 1 or values.min() == values.max():
+        return f"{values.iloc[0]:.{digits}f} in {rows}"
+    return f"{values.min():.{digits}f} to {values.max():.{digits}f} in {rows}"
+
+
+def _place(values: pd.Series[float], family: tuple[str, ...]) -> str:
+    """Where the last of a family of three stands among them; equal numbers share their place."""
+    own, others = values[family[-1]], values[list(family[:-1])]
+    lower, tied = int((others < own).sum()), int((others == own).sum())
+    if tied == len(others):
+        return "level with the rest"
+    return f"tied for {'highest' if lower else 'lowest'}" if tied else _PLACES[lower]
+
+
+def written_tables(evidence: Evidence) -> tuple[list[Table], dict[str, str]]:
+    """Every table that a cache has, and the reasons for those it has not; by cell where calibrators are compared.
+
+    Those that show other cells of the paper by the same columns are one here.
+    """
+    made, left_out = [], {}
+    for name, counterpart in {**COUNTERPARTS, **FURTHER}.items():
+        if name == "external_scratch" or counterpart.like not in (_MAIN, ("", "", "")):
+            continue
+        parts, reason = {}, "there is no run" if evidence.has(counterpart.sources) else "not computed"
+        for cell in _cells(counterpart, evidence):
+            try:
+                parts[cell] = build(name, evidence, cell)
+            except NoCounterpart as error:
+                reason = str(error)
+        if parts:
+            made.append(_written(name, counterpart, parts))
+        else:
+            left_out[name] = reason
+    return made, left_out
+
+
+def _cells(counterpart: Counterpart, evidence: Evidence) -> list[str]:
+    """What a table is made for: each cell of the cache, all of it at once (""), or nothing without its sources."""
+    if not evidence.has(counterpart.sources):
+        return []
+    return list(dict.fromkeys(evidence.runs["cell"])) if counterpart.by_cell else [""]
+
+
+def _written(name: str, counterpart: Counterpart, parts: Mapping[str, pd.DataFrame]) -> Table:
+    """The parts of a table, by cell, one below the other."""
+    style = styles(published.load(name)) if name in published.TABLES else {}
+    shown, placed = [], []
+    for cell, frame in parts.items():
+        table = wide(frame, style)
+        if counterpart.ranked:
+            placed.append(_places(frame, style).reindex(index=table["row"], columns=table.columns).fillna(0))
+        if counterpart.by_cell:
+            title = f"{cell}; {counted(int(frame['n'].max()), 'seed')}"
+            table = table.assign(cell=[title, *[""] * (len(table) - 1)])
+        shown.append(table)
+    columns = ["cell", "row"] if counterpart.by_cell else ["row"]
+    whole = pd.concat(shown, ignore_index=True).fillna(MISSING)
+    whole = whole[[*columns, *(column for column in whole if column not in columns)]]
+    marks = pd.concat(placed).fillna(0).astype(int) if placed else pd.DataFrame()
+    caption = counterpart.otherwise + ("; bold is the best mean, underlined the second" if counterpart.ranked else "")
+    label = published.TABLES[name].label if name in published.TABLES else f"tab:{name}"
+    latex = to_latex(
+        whole.rename(columns={"cell": "Cell", "row": "Row"}),
+        caption=f"{capital(caption)}.",
+        label=label,
+        places={str(column): marks[column].tolist() for column in marks},
+    )
+    tidy = pd.concat([frame.assign(cell=cell) for cell, frame in parts.items()], ignore_index=True)
+    return Table(name, tidy[["cell", *FRAME]] if counterpart.by_cell else tidy[FRAME], latex)
+
+
+def _places(frame: pd.DataFrame, style: Mapping[str, str]) -> pd.DataFrame:
+    """(rows, columns) 1 for the least value of a column as printed, 2 for the next; the uncalibrated row left out."""
+    ranked = frame[~frame["column"].str.contains("Acc|Gain") & ~frame["row"].isin(_UNCALIBRATED)]
+    values = ranked.pivot_table(index="row", columns="column", values="value")
+    for column in values:
+        digits = int(style.get(str(column), DEFAULT_STYLE)[-2])
+        values[column] = places(values[column].tolist(), digits)
+    return values
+
+
+def compare(paper: pd.DataFrame, cache: pd.DataFrame, column: str, own_column: str | None = None) -> str:
+    """One sentence about a column of both: the order of common rows, AR-CondCal among its controls, or the ranges.
+
+    own_column : the cache's column, where it is called otherwise. The uncalibrated row is left out. An order is
+    compared by Spearman's correlation over at least five common rows.
+    """
+    published, own = _values(paper, column), _values(cache, own_column or column)
+    if own.empty:
+        return f"{column} is not available from this cache"
+    if published.empty:
+        return f"{column}: {_span(own)} here"
+    common = [row for row in published.index if row in own.index]
+    parts = []
+    order = spearman(published[common], own[common]) if len(common) >= FEWEST_ROWS else None
+    if order is not None:
+        interval = f" (95 % interval {order.low:+.2f} to {order.high:+.2f})" if order.low is not None else ""
+        parts.append(
+            f"order of the {len(common)} common rows by {column}: rank correlation {order.value:+.2f}{interval}"
+        )
+    for family in _FAMILY:
+        if set(family) <= set(common):
+            parts.append(
+                f"AR-CondCal is {_place(published, family)} of its kernel family in the paper and "
+                f"{_place(own, family)} here"
+            )
+    if not parts:
+        return f"{column}: {_span(published)} in the paper, {_span(own)} here"
+    return capital("; ".join(parts))

@@ -5,14 +5,21 @@ Ensembles over the last epochs are left out throughout, so that no training run 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
-from engine.benchmark import bandwidth_sensitivity, feature_ablation, run_benchmark
+from engine.benchmark import (
+    bandwidth_sensitivity,
+    calibration_size_sensitivity,
+    feature_ablation,
+    run_benchmark,
+    split_variance,
+)
+from engine.benchmark.sensitivity import SIZES
 from engine.benchmark.setup import MIN_SAMPLES, TERTILE_FEATURE
 from engine.core.errors import UnknownName
 from engine.core.labels import is_ensemble, label_rows
@@ -27,6 +34,7 @@ from engine.sweep import diagnose, single_models
 NORM_SUFFIX = " norm"
 """How the extra columns that hold a plain backbone's block norms end."""
 Study = Callable[[RunData], pd.DataFrame]
+Compute = Callable[[Cache, pd.DataFrame, Progress | None], Any]
 Tables = Mapping[str, Any]
 
 
@@ -35,7 +43,7 @@ class Source:
     """A study of a whole cache: what it computes, in words, and how."""
 
     label: str
-    compute: Callable[[Cache, pd.DataFrame, Progress | None], Any]
+    compute: Compute
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +66,17 @@ class Evidence:
         return all(source in self.found for source in sources)
 
 
-def single_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table of runs without ensembles in reading order, with the names of their cells (`cell`) and runs (`run`)."""
+def single_runs(runs: pd.DataFrame, run_ids: Sequence[str] | None = None) -> pd.DataFrame:
+    """The table of runs without ensembles in reading order, with the names of their cells (`cell`) and runs (`run`).
+
+    run_ids : these runs instead, ensembles too.
+    """
     indexed = runs.set_index("run_id", drop=False)
-    return label_rows(indexed[~is_ensemble(indexed["suite"])].reset_index(drop=True), indexed)
+    for run_id in run_ids or ():
+        if run_id not in indexed.index:
+            raise UnknownName("runs", run_id, indexed.index)
+    kept = ~is_ensemble(indexed["suite"]) if run_ids is None else indexed["run_id"].isin(run_ids)
+    return label_rows(indexed[kept].reset_index(drop=True), indexed)
 
 
 def _over_runs(
@@ -92,15 +107,23 @@ def _routed(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["n_layers"] > 0]
 
 
-def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:  # noqa: ARG001
-    return single_models(diagnose(cache, progress=progress))
+def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    rows = single_models(diagnose(cache, progress=progress))  # corrected over all of the cache, whoever is asked for
+    return rows[rows["run_id"].isin(runs["run_id"])].reset_index(drop=True)
 
 
-def _scores(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
-    def study(run: RunData) -> pd.DataFrame:
-        return run_benchmark(run, n_bootstrap=0).scores
+def _per_run(study: Study, columns: list[str]) -> Compute:
+    """The source that is a study of each run with logits."""
 
-    return _over_runs(cache, _with_logits(runs), study, ["run_id", "method", "metric", "value"], progress)
+    def compute(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+        return _over_runs(cache, _with_logits(runs), study, columns, progress)
+
+    return compute
+
+
+def _sizes(run: RunData) -> pd.DataFrame:
+    possible = [size for size in SIZES if size <= run.n_samples // 2]
+    return calibration_size_sensitivity(run, sizes=possible) if possible else pd.DataFrame()
 
 
 def _bandwidth(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
@@ -154,13 +177,27 @@ def _hidden_states(cache: Cache, runs: pd.DataFrame, progress: Progress | None) 
 SOURCES: Mapping[str, Source] = MappingProxyType({
     "gaps": Source("gap tests of every run", _gaps),
     "error_link": Source("correlation with calibration error", _error_link),
-    "scores": Source("all calibrators on every run", _scores),
+    "scores": Source("all calibrators on every run", _per_run(
+        lambda run: run_benchmark(run, n_bootstrap=0).scores, ["run_id", "method", "metric", "value"],
+    )),
     "bandwidth": Source("bandwidths of AR-CondCal and of its control", _bandwidth),
     "ablation": Source("second features", _ablation),
     "hidden_states": Source("probes of hidden states", _hidden_states),
     "probes": Source("probe audit", _probes),
 })  # fmt: skip
-"""Quickest first. Gaps use mean routing entropy and AR-CondCal the spread over depth, as the paper does."""
+"""What pages ask for, quickest first. Gaps use mean routing entropy, AR-CondCal its spread, as in the paper."""
+
+
+FURTHER_SOURCES: Mapping[str, Source] = MappingProxyType({
+    "intervals": Source("all calibrators with bootstrap intervals", _per_run(
+        lambda run: run_benchmark(run).scores, ["run_id", "method", "metric", "value", "ci_low", "ci_high"],
+    )),
+    "sizes": Source("sizes of the calibration set", _per_run(
+        _sizes, ["run_id", "size", "draw", "method", "metric", "value"],
+    )),
+    "splits": Source("random splits", _per_run(split_variance, ["run_id", "split", "method", "metric", "value"])),
+})  # fmt: skip
+"""Longer studies, for the written tables only. `intervals` holds what `scores` does."""
 
 
 def gather(
@@ -172,18 +209,19 @@ def gather(
 ) -> Evidence:
     """Compute some sources. `runs` is by default `single_runs` of the cache."""
     wanted = list(sources)
+    known = {**SOURCES, **FURTHER_SOURCES}
     for name in wanted:
-        if name not in SOURCES:
-            raise UnknownName("sources", name, SOURCES)
+        if name not in known:
+            raise UnknownName("sources", name, known)
     listed = single_runs(cache.runs()) if runs is None else runs
     found = {}
     for position, name in enumerate(wanted):
 
         def part(share: float, text: str, position: int = position, name: str = name) -> None:
             if progress is not None:
-                progress((position + share) / len(wanted), f"{SOURCES[name].label}: {text}")
+                progress((position + share) / len(wanted), f"{known[name].label}: {text}")
 
-        found[name] = SOURCES[name].compute(cache, listed, part)
+        found[name] = known[name].compute(cache, listed, part)
     if progress is not None:
         progress(1.0, "done")
     return Evidence(listed, found)

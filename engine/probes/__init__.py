@@ -1,10 +1,9 @@
 """Probes of the calibration error: five regressors of |confidence - correct|, and what their differences mean."""
 
-from engine.probes.accuracy import predicted_against_actual
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.descriptor import Descriptor, descriptor
-from engine.probes.result import CONTRASTS, PROBES, Contrast, Note, ProbeResult, Reference
-from engine.probes.sweep import ProbeSweep, RunSummary, audit_run, audit_sweep, pool, probe_tables
+from engine.probes.result import CONTRASTS, PROBES, Contrast, Note, ProbeResult, Reference, predicted_against_actual
+from engine.probes.sweep import ProbeSweep, RunSummary, audit_run, audit_sweep, pool
 
 __all__ = [
     "CONTRASTS",
@@ -23,5 +22,4 @@ __all__ = [
     "descriptor",
     "pool",
     "predicted_against_actual",
-    "probe_tables",
 ]

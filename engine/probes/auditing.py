@@ -15,12 +15,12 @@ from engine.core.errors import InvalidInput
 from engine.core.pvalues import monte_carlo_pvalue
 from engine.core.splitting import split
 from engine.core.types import FloatArray, IntArray, Progress
-from engine.probes.linear import RIDGE_PENALTY, ridge_predictions
 from engine.probes.networks import Batch, Recipe, Start, initial_weights, train
 from engine.probes.result import CONTRASTS, ROWS_PER_BIN, Contrast, Note, ProbeResult, Reference
 
 MINIMUM_SAMPLES = 8
 MOST_HIDDEN = 10_000
+RIDGE_PENALTY = 1.0
 
 
 def audit(
@@ -231,3 +231,17 @@ def _contrast(probe: str, against: str, differences: FloatArray) -> Contrast:
 def _reference(observed: float, shuffled: FloatArray) -> Reference:
     # Sums over permuted rows differ in their last digits; rounding lets values that are equal count as equal.
     return Reference(shuffled, observed, monte_carlo_pvalue(round(observed, 9), shuffled.round(9)))
+
+
+def ridge_predictions(inputs: FloatArray, target: FloatArray, held_out: FloatArray, penalty: float) -> FloatArray:
+    """(m,) predictions of b0 + x . b, with b minimising sum_i (y_i - b0 - x_i . b)^2 + penalty |b|^2 (b0 is free).
+
+    Solved as least squares on the centred rows stacked on sqrt(penalty) I. Collinear and constant columns do no harm:
+    without a penalty the shortest solution is taken.
+    """
+    centre, mean = inputs.mean(axis=0), target.mean()
+    width = inputs.shape[1]
+    rows = np.vstack([inputs - centre, np.sqrt(penalty) * np.eye(width)])
+    coefficients = np.linalg.lstsq(rows, np.concatenate([target - mean, np.zeros(width)]))[0]
+    predictions: FloatArray = mean + (held_out - centre) @ coefficients
+    return predictions

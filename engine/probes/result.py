@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pandas as pd
+
+from engine.core import validation
+from engine.core.binning import quantile_groups
 from engine.core.types import FloatArray, IntArray
 from engine.probes.networks import Recipe
 
@@ -18,11 +22,12 @@ CONTRASTS: Mapping[str, tuple[str, str]] = {
 """Each contrast is the held-out R^2 of the first probe minus that of the second."""
 
 ROWS_PER_BIN = 5
-"""Training rows of like confidence among which the reference permutes H; fewer would cost power."""
+"""Training rows with similar confidence among which the reference permutes H; fewer would cost power."""
 
 NoteCode = Literal[
     "no_profile", "constant_columns", "constant_target", "near_constant_target", "few_rows", "one_initialisation"
 ]
+N_GROUPS = 20
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,17 @@ class Reference:
     """Held-out R^2 that the full-profile network reaches when H says nothing beyond confidence.
 
     Null hypothesis: given confidence, H is independent of correctness. Each shuffle permutes the rows of H among
-    training rows of like confidence (equal-mass bins of about `ROWS_PER_BIN`) and trains from the initial weights of
-    the observed network. Observed and shuffled values are then one function of equally likely data sets, whence
+    training rows with similar confidence (equal-mass bins of about `ROWS_PER_BIN`) and trains from the observed
+    network's initial weights. Observed and shuffled values are then one function of equally likely data sets, whence
     p = (1 + #{shuffled >= observed}) / (1 + n) is valid: exactly if H is independent of confidence and correctness,
     and as far as the bins match confidence if H follows it. Permuting the training half is enough; the held-out half
     is part of what is held fixed.
 
     Differs from paper: the paper compares with an unrestricted shuffle (kept as `shuf_full_mlp`). Where H repeats
-    confidence and adds nothing, that shuffle also breaks the link to confidence. In 40 simulated worlds of this kind
+    confidence and adds nothing, that shuffle also breaks the link to confidence. In 40 simulations of this kind
     (2,000 samples, accuracy steep in confidence) a p-value made of it was at most 0.05 in 29, this one in 1; the power
     to see a planted effect in 300 samples was 0.63 and 0.58. Limit: with 300 samples and accuracy that rises from 0.1
-    to 0.9 within 18 training rows even these bins are coarse, and p was at most 0.05 in 11 of 60 worlds. One
+    to 0.9 within 18 training rows even these bins are coarse, and p was at most 0.05 in 11 of 60 simulations. One
     initialisation stands on both sides, because a mean over several is no fair match for single shuffled networks.
 
     Attributes
@@ -116,3 +121,26 @@ class ProbeResult:
         """The contrasts that could be formed, by name."""
         formed = {name: getattr(self, name) for name in CONTRASTS}
         return {name: contrast for name, contrast in formed.items() if contrast is not None}
+
+
+def predicted_against_actual(result: ProbeResult, probe: str, *, n_groups: int = N_GROUPS) -> pd.DataFrame:
+    """Mean of |c - t| against its prediction, in quantile groups of the prediction over the held-out half.
+
+    Columns: predicted (mean of the group), actual, low, high (95 % t interval over the group's samples; missing in a
+    group of one), count. The first initialisation speaks, not the mean of several: averaged networks are another,
+    better probe. Equal predictions stay in one group, so there may be fewer groups than asked for.
+    """
+    validation.choice("probe", probe, result.predictions)
+    validation.bins(n_groups, "n_groups")
+    predicted = result.predictions[probe][0]
+    groups = quantile_groups(predicted, n_groups)
+    low, high = groups.interval(result.target)
+    return pd.DataFrame(
+        {
+            "predicted": groups.mean(predicted),
+            "actual": groups.mean(result.target),
+            "low": low,
+            "high": high,
+            "count": groups.counts,
+        }
+    )

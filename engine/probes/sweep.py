@@ -1,4 +1,4 @@
-"""The probe audit over every run of a cache: pooled R^2, contrasts by substrate, and where confidence alone wins."""
+"""The probe audit over every run of a cache: pooled R^2, contrasts by cell, and where confidence alone wins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProbeSweep:
     contrasts : one row per run and contrast: estimate, t interval over initialisations (low, high), and for the
         routing-specific one the permutation p.
     pooled : one row per probe: mean and std over the runs that have a profile and a defined R^2.
-    groups : one row per substrate (backbone, data set, variant, ...) and contrast: mean and std over its runs.
+    groups : one row per cell (backbone, data set, variant, ...) and contrast: mean and std over its runs.
     notes : one row per remark about a run.
     """
 
@@ -172,25 +172,3 @@ def _summary(rows: pd.DataFrame, keys: list[str], value: str, order: Sequence[st
         [groups.mean().rename("mean"), groups.std(ddof=0).rename("std"), groups.size().rename("n_runs")], axis=1
     ).reset_index()
     return table.astype({keys[-1]: str})
-
-
-def probe_tables(sweep: ProbeSweep) -> dict[str, pd.DataFrame]:
-    """The sweep in the shape of the paper's tables, keyed by their labels, and the contrasts by substrate.
-
-    tab:probe-sanity: one row per probe. tab:routing-probe: one row per run, with the naive uplift. probe-contrasts: one
-    row per substrate and contrast.
-    """
-    sanity = sweep.pooled.set_index("probe").reindex([probe for probe in INPUTS if probe in set(sweep.pooled["probe"])])
-    sanity = sanity.rename(columns={"mean": "r2_mean", "std": "r2_std"}).reset_index()
-    sanity.insert(1, "input", sanity["probe"].map(INPUTS))
-
-    with_profile = sweep.probes[sweep.probes["n_layers"] > 0]
-    naive = ["conf_lin", "full_lin", "full_mlp"]
-    wide = with_profile.pivot_table(index="run_id", columns="probe", values="r2_mean").reindex(columns=naive)
-    wide["uplift"] = wide["full_mlp"] - wide["conf_lin"]
-    identity = with_profile[RUN_COLUMNS].drop_duplicates("run_id")
-    return {
-        "tab:probe-sanity": sanity,
-        "tab:routing-probe": identity.merge(wide.reset_index(), on="run_id", how="left"),
-        "probe-contrasts": sweep.groups,
-    }

@@ -7,8 +7,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from engine.importing.limits import Limits
-from engine.importing.readers import read_stream
+from engine.importing.readers import Limits, read_stream
 
 HEAD = "head"
 

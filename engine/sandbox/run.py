@@ -15,19 +15,35 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from engine.core.errors import InvalidInput, RouteCalError
-from engine.sandbox.child import REFUSED
+import pandas as pd
+from numpy.typing import NDArray
 
-_CHILD = Path(__file__).with_name("child.py")
+from engine.core.errors import CacheError, InvalidInput, RouteCalError, UnknownName
+from engine.importing.readers import FORMATS, Limits, Table, read_npz
+from engine.sandbox.child import REFUSED
+from engine.sandbox.import_child import HEAD
+from engine.store.identity import Identity
+from engine.store.record import check_name
+from engine.store.schema import COLUMN_NOTES
+
+_CHILD, _IMPORT_CHILD, _SQL_CHILD = (
+    Path(__file__).with_name(name) for name in ("child.py", "import_child.py", "sql_child.py")
+)
 _AT_ONCE = 2
 _NO_ROOM = "the server has no room left for this; try again later"
 _slots = threading.BoundedSemaphore(_AT_ONCE)
+UPLOAD_LIMITS = Limits(max_bytes=100_000_000, max_rows=2_000_000, max_columns=5_000)
+"""Of a file at a dashboard, on disk and unpacked; `python -m cache_builder import` takes larger ones."""
+_ANSWER_LIMITS = Limits(max_bytes=150_000_000, max_rows=max(UPLOAD_LIMITS.max_rows, 1 << 24), max_columns=5_001)
+"""What is believed of the child's answer; its head is a row of bytes."""
+MAX_ROWS, MAX_BYTES, MAX_QUERY = 10_000, 8 << 20, 20_000
+"""Of an answer in SQL, and characters of the question."""
 
 
 class LimitExceeded(RouteCalError):
@@ -42,6 +58,10 @@ class Allowance:
     cpu_seconds: int
     wall_seconds: float
     output_bytes: int
+
+
+UPLOAD_ALLOWANCE = Allowance(memory_bytes=3 << 29, cpu_seconds=20, wall_seconds=30, output_bytes=150_000_000)
+SQL_ALLOWANCE = Allowance(memory_bytes=1 << 30, cpu_seconds=8, wall_seconds=10, output_bytes=64 << 20)
 
 
 def run_limited(script: Path, request: Mapping[str, Any], file: IO[bytes], allowance: Allowance) -> IO[bytes]:
@@ -137,3 +157,107 @@ def _scratch_file() -> IO[bytes]:
         return tempfile.TemporaryFile()
     except OSError as error:
         raise LimitExceeded(_NO_ROOM) from error
+
+
+def read_isolated(
+    source: bytes | IO[bytes], name: str, limits: Limits = UPLOAD_LIMITS, allowance: Allowance = UPLOAD_ALLOWANCE
+) -> Table:
+    """The table in a file of somebody's, given as bytes or as an open file, read by a limited child process.
+
+    Raises `InvalidInput` for what is wrong with the file and `LimitExceeded` for one that takes too much.
+    """
+    ending = Path(name).suffix.lower()
+    if ending not in FORMATS:
+        raise UnknownName("file ending", ending[:20], FORMATS)
+    if isinstance(source, bytes):
+        limits.check_bytes("file", len(source))
+        source = as_file(source)
+    request = {"name": name[-200:], "limits": asdict(limits)}
+    with source, run_limited(_IMPORT_CHILD, request, source, allowance) as output:
+        return _believed(output)
+
+
+def _believed(output: IO[bytes]) -> Table:
+    """The child's answer, checked as if it were a stranger's: it has read a stranger's file."""
+    try:
+        arrays, _ = read_npz(output, "answer", _ANSWER_LIMITS)
+        head = json.loads(arrays.pop(HEAD).tobytes())
+        names = [check_name("column", name) for name in head["columns"]]
+        if len(set(names)) != len(names):
+            raise InvalidInput("columns", "distinct names", "others")
+        columns: dict[str, NDArray[Any]] = {name: arrays[str(number)] for number, name in enumerate(names)}
+        ignored = {check_name("column", name): str(why)[:200] for name, why in head["ignored"].items()}
+        return Table(
+            check_name("file", head["name"]), columns, ignored, int(head["n_bytes"]), str(head["fingerprint"])[:64]
+        )
+    except (InvalidInput, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise LimitExceeded("the reader's answer could not be used") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Rows of a query, at most `MAX_ROWS`; `more` says that the query had more than these."""
+
+    frame: pd.DataFrame
+    types: tuple[str, ...]
+    more: bool
+
+
+def ask(path: Path, sql: str, allowance: Allowance = SQL_ALLOWANCE, *, of: Identity | None = None) -> Answer:
+    """Run one SELECT over a cache file in a child process.
+
+    of : identity of the file that is meant. A cache published since then does not answer in its place.
+
+    Raises `InvalidInput` for a query that is refused or wrong, `LimitExceeded` for one that takes too much, and
+    `CacheError` if the file is not, or does not stay, the one that is meant.
+    """
+    if not sql.strip():
+        raise InvalidInput("query", "a SELECT", "nothing")
+    if len(sql) > MAX_QUERY:
+        raise InvalidInput("query", f"at most {MAX_QUERY:,} characters", f"{len(sql):,}")
+    request = {"sql": sql, "max_rows": MAX_ROWS, "max_bytes": MAX_BYTES}
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise CacheError("the cache file is gone; reload the page") from error
+    meant = Identity.of(file) if of is None else of
+    with file, _whole(file, path, meant), run_limited(_SQL_CHILD, request, file, allowance) as output:
+        try:
+            told = json.load(output)
+            head, rows = told["head"], told["rows"]
+            columns = _distinct([str(name)[:200] for name in head["columns"]])
+            frame = pd.DataFrame(rows, columns=columns)
+            return Answer(frame, tuple(str(kind)[:200] for kind in head["types"]), bool(head["more"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise LimitExceeded("the answer could not be read") from error
+
+
+@contextmanager
+def _whole(file: IO[bytes], path: Path, meant: Identity) -> Iterator[None]:
+    """The child opens the file by its name, so the name must mean this file from beginning to end."""
+
+    def check() -> None:
+        if Identity.of(file) != meant or not meant.is_at(path):
+            raise CacheError("the cache was replaced in the meantime; reload the page and ask again")
+
+    check()
+    yield
+    check()
+
+
+def schema() -> pd.DataFrame:
+    """One row per column of the cache: table, column, type, what it is."""
+    return pd.DataFrame(COLUMN_NOTES, columns=["table", "column", "type", "meaning"])
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """`a`, `a (2)`: a query may give two columns one name, a table may not."""
+    taken: set[str] = set()
+    for index, name in enumerate(names):
+        number, distinct = 1, name
+        while distinct in taken:
+            number += 1
+            distinct = f"{name} ({number})"
+        names[index] = distinct
+        taken.add(distinct)
+    return names

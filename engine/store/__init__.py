@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.store.cache import Cache, open_cache
-from engine.store.locations import default_cache_path, default_shards_directory
+from engine.store.connection import default_cache_path, default_shards_directory
 from engine.store.publish import PublishReport, publish
 from engine.store.record import Layer, RunRecord
 from engine.store.schema import SCHEMA_VERSION

@@ -15,10 +15,8 @@ import pandas as pd
 from engine.core import validation
 from engine.core.errors import CacheError, InvalidInput, NotACache, UnknownName, first_line
 from engine.core.types import COLUMNS, FloatArray, IntArray, NotRead, RunData
-from engine.store.connection import ALIAS, REMEDY, REPAIR, open_read_only, read_meta
+from engine.store.connection import ALIAS, REMEDY, REPAIR, default_cache_path, open_read_only, read_meta
 from engine.store.identity import Identity
-from engine.store.locations import default_cache_path
-from engine.store.vectors import matrix_from_lists
 
 _RUN_COLUMNS = (
     "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
@@ -80,9 +78,9 @@ class Cache:
         n = samples.num_rows
         read: dict[str, Any] = {name: samples[name].to_numpy().copy() for name in ("confidence", "correct")}
         if "entropies" in wanted:
-            read["entropies"] = matrix_from_lists(samples["entropies"], shape["n_layers"])
+            read["entropies"] = _matrix_from_lists(samples["entropies"], shape["n_layers"])
         if "extra" in wanted:
-            extra = matrix_from_lists(samples["extra"], len(shape["extra_names"]))
+            extra = _matrix_from_lists(samples["extra"], len(shape["extra_names"]))
             read["extra"] = {name: extra[:, column].copy() for column, name in enumerate(shape["extra_names"])}
         for name in wanted & {"labels", "predictions"}:
             read[name] = _classes(samples[_STORED[name]])
@@ -94,7 +92,7 @@ class Cache:
 
     def _logits(self, run_id: str, n_classes: int) -> FloatArray:
         rows = self._ordered(f"SELECT sample_id, logits FROM {ALIAS}.logits", run_id)
-        return matrix_from_lists(rows["logits"], n_classes)
+        return _matrix_from_lists(rows["logits"], n_classes)
 
     def layers(self, run_id: str) -> pd.DataFrame:
         """Columns layer (from 1), name, n_sources; empty for a run without a routing profile."""
@@ -178,6 +176,13 @@ def _column_names(columns: Collection[str]) -> set[str]:
     for name in columns:
         validation.choice("columns", name, sorted(COLUMNS))
     return {"confidence", "correct", *columns}
+
+
+def _matrix_from_lists(column: Any, width: int) -> FloatArray:
+    """(n, width) float64 of an Arrow column whose lists all have the same length."""
+    flat = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    values = np.concatenate(flat) if flat else np.empty(0)
+    return values.reshape(len(column), width).astype(np.float64)
 
 
 def _classes(column: Any) -> IntArray | None:

@@ -23,6 +23,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "128MB",
 }
 _MAX_THREADS = 4
+CACHE_VARIABLE = "ROUTECAL_CACHE"
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
@@ -124,3 +126,14 @@ def _explained(path: Path, error: duckdb.Error) -> CacheError:
 
 def _quoted(path: Path) -> str:
     return str(path).replace("'", "''")
+
+
+def default_cache_path() -> Path:
+    """`data/routing.duckdb` of the project, or what the environment variable ROUTECAL_CACHE names."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen) if chosen else PROJECT_ROOT / "data" / "routing.duckdb"
+
+
+def default_shards_directory() -> Path:
+    """`data/shards` of the project."""
+    return PROJECT_ROOT / "data" / "shards"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import os
+import re
+import shutil
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +19,19 @@ import numpy as np
 import pyarrow as pa
 
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
-from engine.core.types import Progress
-from engine.store.atomic import alone_in, log_of, remove_leftovers, replacing
-from engine.store.connection import ALIAS, is_database, open_read_only, read_meta
-from engine.store.locations import default_cache_path, default_shards_directory
+from engine.core.types import FloatArray, Progress
+from engine.store.atomic import HOST, alone_in, is_abandoned, log_of, remove_leftovers, replacing
+from engine.store.connection import (
+    ALIAS,
+    default_cache_path,
+    default_shards_directory,
+    is_database,
+    open_read_only,
+    read_meta,
+)
 from engine.store.record import RunRecord
 from engine.store.schema import DDL, SCHEMA_VERSION
-from engine.store.shard import read_digest, read_with_digest, shard_paths
-from engine.store.vectors import lists_from_matrix
+from engine.store.shard import read_digest, read_with_digest, shard_paths, write_shard
 
 _WHOLE_RUNS = f"""
     SELECT run_id, n_samples FROM {ALIAS}.runs
@@ -32,6 +42,9 @@ _WHOLE_RUNS = f"""
         AND coalesce(outputs.n, 0) = CASE WHEN has_logits THEN n_samples ELSE 0 END
         AND coalesce(named.n, 0) = n_layers"""
 """Runs with as many samples, logits and layers as they should have; only the columns of run ids are read."""
+_OWN_PREFIX = "routecal-own"
+_OWN_FOLDER = re.compile(rf"{_OWN_PREFIX}-(?P<host>[0-9a-f]{{8}})-(?P<process>\d+)-\w+")
+_own_folders: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -184,8 +197,8 @@ def _insert(connection: duckdb.DuckDBPyConnection, record: RunRecord) -> None:
                 "prediction": pa.nulls(n, pa.int32()) if record.predictions is None else pa.array(record.predictions),
                 "confidence": pa.array(record.confidence),
                 "correct": pa.array(record.correct),
-                "entropies": lists_from_matrix(record.entropies),
-                "extra": lists_from_matrix(extra),
+                "entropies": _lists_from_matrix(record.entropies),
+                "extra": _lists_from_matrix(extra),
             }
         ),
         "epochs": pa.Table.from_pandas(record.epochs.assign(run_id=record.run_id), preserve_index=False),
@@ -193,7 +206,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, record: RunRecord) -> None:
     }
     if record.logits is not None:
         tables["logits"] = pa.table(
-            {"run_id": run_id, "sample_id": pa.array(np.arange(n)), "logits": lists_from_matrix(record.logits)}
+            {"run_id": run_id, "sample_id": pa.array(np.arange(n)), "logits": _lists_from_matrix(record.logits)}
         )
     for name, table in tables.items():
         connection.register("incoming", table)
@@ -213,3 +226,48 @@ def _run_row(record: RunRecord) -> dict[str, object]:
         "provenance": json.dumps(record.provenance, sort_keys=True),
         "created_at": record.created_at,
     }
+
+
+def _lists_from_matrix(matrix: FloatArray) -> pa.Array:
+    """An Arrow list column whose i-th entry is the i-th row."""
+    n, width = matrix.shape
+    offsets = np.arange(0, (n + 1) * width, width, dtype=np.int64) if width else np.zeros(n + 1, dtype=np.int64)
+    return pa.LargeListArray.from_arrays(offsets, np.ascontiguousarray(matrix).reshape(-1))
+
+
+def publish_own(record: RunRecord) -> Path:
+    """Publish one run into a folder of its own and return the path of the cache."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{_OWN_PREFIX}-{HOST}-{os.getpid()}-"))
+    _own_folders.add(folder)
+    try:
+        write_shard(record, folder / "shards")
+        publish(folder / "shards", folder / "own.duckdb")
+        shutil.rmtree(folder / "shards")
+    except BaseException:
+        remove_own(folder / "own.duckdb")
+        raise
+    return folder / "own.duckdb"
+
+
+def remove_own(path: Path) -> None:
+    """Remove such a cache with its folder."""
+    shutil.rmtree(path.parent, ignore_errors=True)
+    _own_folders.discard(path.parent)
+
+
+def remove_abandoned_own() -> None:
+    """Remove what a killed process left behind; a number of our own that we do not know is an earlier life's."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_OWN_PREFIX}-*"):
+        parts = _OWN_FOLDER.fullmatch(folder.name)
+        if parts is None or folder in _own_folders:
+            continue
+        process = int(parts["process"])
+        ours = parts["host"] == HOST and process == os.getpid()
+        if ours or is_abandoned(folder, parts["host"], process):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@atexit.register
+def _remove_all_own() -> None:
+    for folder in tuple(_own_folders):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ from engine.gaps.permutation import permutation_test_of_counts
 from engine.gaps.settings import TestSettings
 from engine.gaps.statistics.trend import trend_test
 from engine.store import Cache
-from engine.sweep.chance import P_COLUMNS, add_multiplicity
+from engine.sweep.summary import P_COLUMNS, add_multiplicity
 
 DEFAULT_FEATURE = "r_agg"
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]

@@ -12,7 +12,7 @@ from engine.controls import raises_false_alarms
 from engine.core import validation
 from engine.core.labels import HEADLINES, capital, counted, format_p
 from engine.sweep import multiplicity, stability
-from engine.sweep.chance import tested
+from engine.sweep.summary import tested
 from engine.verdict import Verdict
 from engine.verdict.wording import LOW_TO_HIGH, OTHER_SEEDS, UNCHECKED
 

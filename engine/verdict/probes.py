@@ -1,4 +1,4 @@
-"""What the probes say about one run and about a sweep, in modest sentences. The only place that phrases them.
+"""What the probes say about one run and about a sweep, in sentences. The only place that phrases them.
 
 A lecture may show the comparison one control at a time: STEPS lists the probes that each step sees, and the sentence of
 a step knows no more than they do.
@@ -48,7 +48,7 @@ def judge_probes(
 
     Evidence takes an uplift and both controls: the full network does better than a line on confidence, better than a
     network on confidence alone (the 95 % interval over initialisations lies above zero), and better than when its
-    profile is permuted at like confidence (p at most `alpha`). `kind` says what the full probes were given beside
+    profile is permuted at similar confidence (p at most `alpha`). `kind` says what the full probes were given beside
     confidence.
     """
     validation.choice("kind", kind, NOUNS)

@@ -13,8 +13,8 @@ def _long_work_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Nor is it given up meanwhile: a job that nobody looks at ends after `PATIENCE`, which a busy machine can exceed.
     """
-    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 100.0)
-    monkeypatch.setattr("app.compute.jobs.PATIENCE", 200.0)
+    monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 500.0)
+    monkeypatch.setattr("app.compute.jobs.PATIENCE", 1000.0)
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def open_app(cache: Path, monkeypatch: pytest.MonkeyPatch, page: str, /, **query: str | list[str]) -> AppTest:
     """The page over a cache, with `query` in its address; an exception on the page fails the test."""
     monkeypatch.setenv("ROUTECAL_CACHE", str(cache))
-    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=600)
     for name, value in query.items():
         app.query_params[name] = value
     app.switch_page(str(page_for(page).script))
@@ -46,7 +46,12 @@ def shown(app: AppTest) -> str:
     """All text on the page as a reader sees it: verdict, headings, sentences, captions and notices."""
     kinds = ("title", "markdown", "caption", "info", "warning", "error")
     written = [element.value.replace("\\", "") for kind in kinds for element in app.get(kind)]
-    return " ".join([*written, *(html.unescape(body) for body in bodies(app))])
+    return _breakable(" ".join([*written, *(html.unescape(body) for body in bodies(app))]))
+
+
+def _breakable(text: str) -> str:
+    """With plain spaces, where a page keeps `p = 0.15` on one line."""
+    return text.replace("\u00a0", " ")
 
 
 def bodies(app: AppTest) -> list[str]:
@@ -57,7 +62,7 @@ def bodies(app: AppTest) -> list[str]:
 def verdict(app: AppTest) -> str:
     """The computed sentence under the title."""
     (place,) = keyed(app, "verdict")
-    return html.unescape(place.get("html")[0].proto.body)
+    return _breakable(html.unescape(place.get("html")[0].proto.body))
 
 
 def keyed(app: AppTest, key: str) -> list[Block]:

@@ -41,7 +41,7 @@ def test_verdict_is_the_engines_over_the_seeds_of_the_cell(cache_of_kinds: Path,
     table = app.dataframe[-1].value
     assert table["Largest lead"].tolist() == pytest.approx([lead.lead for lead in expected.largest()])
     assert table["Spread over seeds"].tolist() == pytest.approx([lead.spread for lead in expected.largest()])
-    assert table["On the seed left out"].tolist() == pytest.approx([lead.lead for lead in expected.carried])
+    assert table["On the held-out seed"].tolist() == pytest.approx([lead.lead for lead in expected.carried])
 
 
 def test_an_ensemble_is_no_second_seed(cache_of_kinds: Path, monkeypatch):
@@ -88,7 +88,7 @@ def test_exact_numbers_at_separate_bandwidths_are_the_benchmarks(cache_of_kinds:
     surface = figures(app)[1]["data"][0]
     low, high = fitted.regressors.min(axis=0), fitted.regressors.max(axis=0)
     grid = tuple(np.linspace(low[axis], high[axis], 64) for axis in (0, 1))
-    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid, exact=True)
+    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid)
     drawn = expected.weight >= 1
     z = numbers(surface["z"]).reshape(64, 64).T
     assert z[drawn] == pytest.approx(expected.value[drawn])
@@ -118,7 +118,7 @@ def test_the_usual_choices_are_listed(cache_of_kinds: Path, monkeypatch, curves)
 def test_without_logits_the_regressions_remain(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "bandwidth", variant="Block-AR (b = 2)")
     assert "this run has no logits" in verdict(app)
-    assert "What the kernel smooths is shown" in verdict(app)
+    assert "The kernel regression is shown" in verdict(app)
     assert len(figures(app)) == 2
     assert not app.dataframe
     assert "xaxis2" in figures(app)[0]["layout"], "how much of a gap is kept needs no logits"
@@ -149,7 +149,7 @@ def test_an_untrained_router_does_not_break_the_page(tmp_path: Path, monkeypatch
     )  # fmt: skip
     app = open_app(published([record], tmp_path), monkeypatch, "bandwidth", feature=SPREAD)
     assert "never leads both matched controls" in verdict(app)
-    assert "does not vary" in shown(app)
+    assert "The feature is constant" in shown(app)
 
 
 def test_the_settings_in_force_are_those_of_the_benchmark(cache_of_kinds: Path, monkeypatch):
@@ -158,7 +158,7 @@ def test_the_settings_in_force_are_those_of_the_benchmark(cache_of_kinds: Path, 
     caption = app.caption[0].value
     assert "benchmark split of all 1,500 samples" in caption
     assert f"feature: {SPREAD}" in caption
-    assert "slice, population, bins and cuts do not apply" in caption
+    assert "this page ignores the sidebar's slice, population, bins and cuts" in caption
     assert "30 bins" not in caption
 
 

@@ -86,8 +86,8 @@ def test_panels_draw_values_and_intervals(cache_path: Path, expected, monkeypatc
 def test_population_and_what_is_in_force_are_printed(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0", outcome="wrong only")
     caption = app.caption[0].value
-    assert "benchmark split of all 600 samples (seed 42), 300 to fit on and the other 300 to judge on" in caption
-    assert "slice, population, feature, bins and cuts do not apply" in caption
+    assert "benchmark split of all 600 samples (seed 42), 300 for fitting and 300 for evaluation" in caption
+    assert "this page ignores the sidebar's slice, population, feature, bins and cuts" in caption
     sliced = table(app, "ECE")["ECE"]
     whole = table(open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0"), "ECE")["ECE"]
     assert sliced.tolist() == whole.tolist()
@@ -95,7 +95,7 @@ def test_population_and_what_is_in_force_are_printed(cache_path: Path, monkeypat
 
 def test_a_run_too_small_to_be_fitted_on_less_says_so(tmp_path: Path, monkeypatch, make_run):
     app = open_app(published([make_run("few", n=498)], tmp_path), monkeypatch, "calibrators")
-    assert "at least 250 samples to fit on; there are 249" in shown(app)
+    assert "at least 250 samples for fitting; there are 249" in shown(app)
     assert not [button for button in app.button if button.key == "start-sizes"]
 
 
@@ -129,7 +129,7 @@ def test_one_seed_says_that_there_is_no_spread(cache_path: Path, monkeypatch):
         cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0, last-5 ensemble",
         over="all seeds of its cell",
     )  # fmt: skip
-    assert "no spread over seeds" in verdict(app)
+    assert "cannot be compared with a spread over seeds" in verdict(app)
     assert "one run, no spread to judge by" in shown(app)
 
 
@@ -157,7 +157,7 @@ def test_reliability_of_the_chosen_method(cache_path: Path, expected, monkeypatc
 
 def test_what_was_learnt(cache_path: Path, expected, monkeypatch):
     app = open_app(cache_path, monkeypatch, "calibrators", variant="Full-AR", run="seed 0")
-    learnt = table(app, "What it learnt")["What it learnt"]
+    learnt = table(app, "Fitted parameters")["Fitted parameters"]
     assert learnt["Temperature scaling (TS)"] == expected[0].fitted["ts"].summary
     assert learnt["AR-CondCal"].startswith(expected[0].fitted["nw_conf_routing"].summary)
     assert "targets clipped" in learnt["AR-CondCal"]

@@ -47,7 +47,9 @@ def test_the_sentence_and_the_figures_of_controls_are_of_the_same_worlds(cache_o
 
 @pytest.mark.parametrize("worlds", [None, "100"])
 def test_the_verdict_of_controls_counts_in_the_worlds_chosen(worlds: str | None, cache_of_kinds: Path, monkeypatch):
-    app = open_app(cache_of_kinds, monkeypatch, "controls", **FULL, **({} if worlds is None else {"worlds": worlds}))
+    app = open_app(
+        cache_of_kinds, monkeypatch, "controls", **FULL, **({} if worlds is None else {"simulations": worlds})
+    )
     given, n_simulations = arrays(load(cache_of_kinds, "full-s0")), int(worlds or N_SIMULATIONS)
     judged = judge(*given, feature="mean routing entropy", n_replicates=n_simulations)
     assert judged.sentence in verdict(app)
@@ -84,7 +86,7 @@ def test_the_power_at_the_support_in_force_is_not_simulated_twice(in_force: int,
 @pytest.mark.parametrize(
     ("page", "query", "blocked", "stop", "n_figures"),
     [
-        ("controls", {"worlds": "200", "bins": "11"}, "app.compute.controls.power_curve", "stop-controls", 1),
+        ("controls", {"simulations": "200", "bins": "11"}, "app.compute.controls.power_curve", "stop-controls", 1),
         ("null", {"method": "shuffled samples (the paper's way)", "bins": "11"},
          "app.compute.null.permutation_test", "stop-permutation", 1),
         ("null", {"bins": "12"}, "app.compute.null.trend_test", "stop-p-bins", 1),

@@ -35,7 +35,7 @@ def test_verdict_and_search_are_the_engines(cache_of_kinds: Path, monkeypatch):
     paper = search.tests["paper"]
     histogram, rows = figures(app)[:2]
     assert numbers(histogram["data"][0]["y"]).sum() == 100
-    assert f"Shuffled routing does as well in {paper.n_as_good} of 100 searches" in shown(app)
+    assert f"Shuffled routing performs as well in {paper.n_as_good} of 100 searches" in shown(app)
     drawn = np.concatenate([numbers(trace["x"]) for trace in rows["data"]])
     tested = np.isfinite(paper.p_values)
     assert np.sort(10**drawn) == pytest.approx(np.sort(paper.p_values[tested]))
@@ -161,7 +161,7 @@ def test_an_untrained_router_and_a_single_layer(tmp_path: Path, monkeypatch, mak
 def test_a_search_that_was_not_finished_gives_no_verdict(cache_of_kinds: Path, monkeypatch):
     monkeypatch.setattr("app.shell.long_work.FIRST_LOOK", 0.0)
     app = open_app(cache_of_kinds, monkeypatch, "features", variant="Full-AR", shuffles="1000", run="seed 1")
-    assert "The search over 24 scalars has not finished" in verdict(app)
+    assert "The search over 24 scalars is still running" in verdict(app)
     assert app.button(key="stop-search").label == "Stop"
     assert len(figures(app)) == 1, "the rest of the page does not wait"
 

@@ -74,7 +74,7 @@ def test_a_run_without_profile_or_extra_columns_falls_back_to_confidence(cache_o
         app = open_app(cache_of_kinds, monkeypatch, "mechanism", **query)
         assert "no routing profile" in verdict(app)
         assert "confidence itself stands in" in verdict(app)
-        assert "there is no depth to show" in shown(app)
+        assert "routing across depth cannot be shown" in shown(app)
         assert "No entropy was recorded" in shown(app)
         assert len(figures(app)) == 2
 

@@ -70,7 +70,7 @@ def test_caption_says_what_is_left_out(cache_path: Path, monkeypatch):
     caption = open_app(cache_path, monkeypatch, "overview").caption[0].value
     assert "8 runs in 4 cells" in caption
     assert "1 ensemble of last epochs left out of the counts" in caption
-    assert "do not apply to this page" in caption
+    assert "this page ignores the sidebar's" in caption
 
 
 def test_slices_and_populations_change_nothing(cache_path: Path, monkeypatch):
@@ -90,7 +90,7 @@ def test_slices_and_populations_change_nothing(cache_path: Path, monkeypatch):
 
 def test_support_and_feature_do_change_it(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "overview", feature="confidence itself", support="9")
-    assert "at least 9 samples a side" in app.caption[0].value
+    assert "at least 9 samples in each outer third" in app.caption[0].value
     assert "8 of 8 runs can be tested for confidence itself" in verdict(app)
 
 
@@ -148,7 +148,7 @@ def test_where_to_look_first_names_the_engines_runs_and_its_links_open_them(
         names = run_names(cache.runs())
     assert [html.unescape(anchor[2]) for anchor in anchors] == [names[run_id].full for run_id in first["run_id"]]
     assert first["run_id"].str.startswith("real").iloc[:3].all()
-    captions = {caption.value.replace("\\", "") for caption in app.caption}
+    captions = {caption.value.replace("\\", "").replace("\u00a0", " ") for caption in app.caption}
     assert {reason(row) for row in first.to_dict("records")} <= captions
     for anchor in anchors[:1] + anchors[-1:]:
         page, _, query = html.unescape(anchor[1]).partition("?")

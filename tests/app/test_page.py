@@ -10,6 +10,7 @@ import pytest
 
 from app.plots.theme import Theme
 from app.shell.page import Page
+from app.shell.wording import plain
 from tests.app.driver import ROOT
 
 SHOWING = {"page.verdict", "page.note", "page.heading", "page.text", "page.caption", "page.figure", "page.table",
@@ -42,3 +43,8 @@ def test_everything_in_a_fragment_has_a_key(place: str, function: ast.FunctionDe
         if isinstance(call, ast.Call) and ast.unparse(call.func) in SHOWING:
             keyed = len(call.args) == 2 or "key" in [named.arg for named in call.keywords]
             assert keyed, f"{place}: {ast.unparse(call)} would be appended to the download at every redraw"
+
+
+def test_a_p_value_stays_on_one_line_and_a_negative_number_has_a_minus_sign():
+    told = plain("p < 0.001 and p = 0.15, change -0.02 on CIFAR-10 (1e-4)")
+    assert told == "p\u00a0\\<\u00a00.001 and p\u00a0=\u00a00.15, change −0.02 on CIFAR-10 (1e-4)"

@@ -81,7 +81,7 @@ def test_settings_in_the_address_are_in_force(cache_of_kinds: Path, monkeypatch)
     app = open_app(
         cache_of_kinds, monkeypatch, "gap", bins="10", support="8", feature="confidence itself", outcome="wrong only"
     )
-    assert "10 bins, at least 8 samples a side" in app.caption[0].value
+    assert "10 bins, at least 8 samples in each outer third" in app.caption[0].value
     assert "confidence itself" in app.caption[0].value
     assert "wrong predictions" in app.caption[0].value
 

@@ -14,7 +14,7 @@ from app.parts import paper as tables
 from app.plots.paper import claims_by_topic, table_column
 from app.plots.theme import Theme
 from engine.benchmark import run_benchmark
-from engine.paper import CONCLUSIONS, COUNTERPARTS
+from engine.paper import CONCLUSIONS, COUNTERPARTS, counterparts
 from engine.paper import published as paper
 from engine.paper.claims import audit
 from engine.paper.claims import summarise as summarise_claims
@@ -149,7 +149,7 @@ def test_all_conclusions_are_asked(make_cache: Callable[..., Path], monkeypatch)
 
 def test_numbers_are_printed_as_in_the_paper():
     frame = paper.load("feature_ablation")
-    style = tables.styles(frame)
+    style = counterparts.styles(frame)
     assert style == {
         "Block-AR ECE": ".4f", "Full-AR ECE": ".4f", "Δ vs Conf-only": "+.4f", "Δ vs Conf+PE": "+.4f",
     }  # fmt: skip
@@ -157,14 +157,14 @@ def test_numbers_are_printed_as_in_the_paper():
         "row": ["a", "a", "b"], "column": ["Block-AR ECE", "Δ vs Conf-only", "Word"], "value": [0.01234, 0.5, np.nan],
         "std": [0.00067, np.nan, np.nan], "printed": ["", "", "yes"],
     })  # fmt: skip
-    assert list(tables.printed(own, style)["text"]) == ["0.0123 ± 0.0007", "+0.5000", "yes"]
-    assert tables.wide(own, style).loc[1].tolist() == ["b", "–", "–", "yes"]
+    assert list(counterparts.printed(own, style)["text"]) == ["0.0123 ± 0.0007", "+0.5000", "yes"]
+    assert counterparts.wide(own, style).loc[1].tolist() == ["b", "–", "–", "yes"]
 
 
 @pytest.mark.parametrize("table", paper.TABLES)
 def test_published_tables_are_shown_to_the_printed_digit(table: str):
     frame = paper.load(table)
-    wide = tables.wide(frame, tables.styles(frame)).set_index("row")
+    wide = counterparts.wide(frame, counterparts.styles(frame)).set_index("row")
     for row, column, value, std in zip(
         *(frame[name] for name in ("row", "column", "printed", "printed_std")), strict=True
     ):
@@ -185,7 +185,7 @@ def test_own_columns_of_cells():
 
 def test_intervals_and_the_row_beyond_the_scale():
     frame = paper.load("calibration")
-    figure = table_column(tables.printed(frame, tables.styles(frame)), "ECE", Theme(), whose="x")
+    figure = table_column(counterparts.printed(frame, counterparts.styles(frame)), "ECE", Theme(), whose="x")
     assert max(figure.data[-1].x) == 0.0113  # the uncalibrated 0.1514 is named instead
     assert any("No calibration: 0.1514 ± 0.0028, off the scale" in note.text for note in figure.layout.annotations)
     intervals = [trace for trace in figure.data if trace.name == "interval"]
@@ -193,7 +193,7 @@ def test_intervals_and_the_row_beyond_the_scale():
     ends = next(trace for trace in intervals if trace.line.color == "#CC79A7").x
     assert ends[:2] == pytest.approx((0.0100 - 0.0010, 0.0100 + 0.0010))
     frame = paper.load("matched_gap")
-    figure = table_column(tables.printed(frame, tables.styles(frame)), "Wt. gap", Theme(), whose="x")
+    figure = table_column(counterparts.printed(frame, counterparts.styles(frame)), "Wt. gap", Theme(), whose="x")
     assert figure.data[0].x[:2] == (0.012, 0.030)
 
 

@@ -1,4 +1,4 @@
-"""The probe audit: numbers as the engine computes them, the trap step by step, stand-ins, notes, the sweep."""
+"""The probe audit: numbers as the engine computes them, the audit step by step, stand-ins, notes, the sweep."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_shuffle_is_a_dot_and_its_own_routing_a_line(app, result):
     assert sorted(dots) == pytest.approx(sorted(result.reference.r2))
     assert figure["layout"]["shapes"][0]["x0"] == pytest.approx(result.reference.observed)
     as_good = int((result.reference.r2 >= result.reference.observed).sum())
-    assert f"{as_good} of 20 networks do as well with shuffled routing" in shown(app)
+    assert f"{as_good} of 20 networks perform as well with shuffled routing" in shown(app)
 
 
 def test_predicted_against_actual_of_the_chosen_probe(app, cache: Path, monkeypatch, result):
@@ -112,38 +112,38 @@ def test_only_what_changes_the_samples_trains_anew(cache: Path, monkeypatch):
     assert len(trained) == 4
 
 
-# The trap
+# Step by step
 
 
 def drawn_probes(app) -> set[str]:
     return {probe for probe, name in NAMES.items() if name in traces(app, SCORES)}
 
 
-def test_the_trap_shows_the_naive_comparison_then_adds_the_controls(cache: Path, monkeypatch, result):
-    app = open_app(cache, monkeypatch, "probes", variant="Full-AR", backbone="toy", trap="true", **CHEAP)
+def test_the_steps_show_the_naive_comparison_then_adds_the_controls(cache: Path, monkeypatch, result):
+    app = open_app(cache, monkeypatch, "probes", variant="Full-AR", backbone="toy", steps="true", **CHEAP)
     assert judge_probes(result, step="naive").sentence in verdict(app)
     assert drawn_probes(app) == {"conf_lin", "full_mlp"}
     assert len(figures(app)) == 2
     assert len(app.dataframe[1].value) == 1
     scale = figures(app)[SCORES]["layout"]["xaxis"]["range"]
 
-    app.button(key="trap-PageDown").click().run()
+    app.button(key="steps-PageDown").click().run()
     assert judge_probes(result, step="capacity").sentence in verdict(app)
     assert drawn_probes(app) == {"conf_lin", "conf_mlp", "full_mlp"}
     assert figures(app)[SCORES]["layout"]["xaxis"]["range"] == scale
 
-    app.button(key="trap-PageDown").click().run()
+    app.button(key="steps-PageDown").click().run()
     assert judge_probes(result).sentence in verdict(app)
     assert drawn_probes(app) == set(PROBES)
     assert len(figures(app)) == 4
-    assert app.button(key="trap-PageDown").disabled
+    assert app.button(key="steps-PageDown").disabled
 
-    app.button(key="trap-PageUp").click().run()
+    app.button(key="steps-PageUp").click().run()
     assert drawn_probes(app) == {"conf_lin", "conf_mlp", "full_mlp"}
 
 
-def test_a_step_of_the_trap_has_an_address(cache: Path, monkeypatch, result):
-    step = {"trap": "true", "step": "2 Same capacity"}
+def test_a_step_has_an_address(cache: Path, monkeypatch, result):
+    step = {"steps": "true", "step": "2 Same capacity"}
     app = open_app(cache, monkeypatch, "probes", variant="Full-AR", backbone="toy", **CHEAP, **step)
     assert judge_probes(result, step="capacity").sentence in verdict(app)
 
@@ -198,7 +198,7 @@ def test_a_slice_of_a_few_samples_says_so(cache: Path, monkeypatch):
     n = int(((run.confidence >= float(band[0])) & (run.confidence <= float(band[1]))).sum())
     assert 0 < n < 8
     app = open_app(cache, monkeypatch, "probes", variant="Full-AR", backbone="toy", band=band, **CHEAP)
-    assert f"Too few samples to fit on half of them: {n}." in verdict(app)
+    assert f"Too few samples to fit probes on one half: {n}." in verdict(app)
 
 
 # The sweep

@@ -108,7 +108,7 @@ def test_the_run_to_compare_with_stands_beside(cache_of_kinds: Path, monkeypatch
 def test_a_run_without_logits_says_what_is_missing_and_shows_the_rest(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Block-AR (b = 2)")
     assert "Not shown: this run has no logits" in shown(app)
-    assert "does not say which class was predicted" in shown(app)
+    assert "has no predicted classes" in shown(app)
     assert any(figure["data"][0]["type"] == "heatmap" for figure in figures(app))
 
 
@@ -206,5 +206,5 @@ def test_other_bins_draw_the_same_fit(cache_of_kinds: Path, monkeypatch):
 def test_of_many_cells_some_are_drawn_and_the_others_can_be_reached(tmp_path: Path, monkeypatch, make_run):
     records = [make_run(f"r{number}", n=60, dataset=f"set {number:02}") for number in range(MOST_RUNS + 3)]
     app = open_app(published(records, tmp_path), monkeypatch, "reliability", methods=["No calibration"])
-    assert f"The first {MOST_RUNS} of {MOST_RUNS + 2} runs are shown; the sidebar leads to any other." in shown(app)
+    assert f"The first {MOST_RUNS} of {MOST_RUNS + 2} runs are shown; choose any other in the sidebar." in shown(app)
     assert len(app.selectbox(key="data").options) == MOST_RUNS + 3

@@ -17,7 +17,7 @@ import pytest
 
 from app.__main__ import main
 from app.compute.overview import summarise
-from app.export import Item, page_html, print_value
+from app.export import Item, page_html
 from app.plots.theme import Theme, empty_figure
 from app.report import MOST_RUNS, Settings, build_report
 from app.report.blind import BlindCache
@@ -25,6 +25,7 @@ from app.report.pdf import NoBrowser, find_browser
 from app.report.sections import whole_cache
 from app.report.study import study_run
 from engine.core.errors import UnknownName
+from engine.core.labels import print_value
 from engine.features import FEATURES, Feature, feature
 from engine.store import open_cache, publish
 from engine.sweep import diagnose, single_models
@@ -105,7 +106,7 @@ def test_extra_columns_stand_in_for_a_profile_and_a_seed_may_be_unknown(tmp_path
     with open_cache(path) as cache:
         report = build_report(cache, settings=Settings("margin"))
     text = words(report.items)
-    assert "stand in for it" in text
+    assert "are shown instead" in text
     assert "does not say with which seed" in text
     assert "low and high tertiles of margin differ" in text
 

@@ -21,7 +21,7 @@ from websockets.exceptions import InvalidStatus
 from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
-from engine.sandbox.importing import UPLOAD_LIMITS
+from engine.sandbox.run import UPLOAD_LIMITS
 from tests.serving import ROOT, Served, serve
 from tests.viewers import Seen, Viewer, run_through
 
@@ -33,7 +33,7 @@ SECRET = "secret reason"
 def door(cache_of_kinds: Path, monkeypatch) -> AppTest:
     monkeypatch.setenv("ROUTECAL_CACHE", str(cache_of_kinds))
     monkeypatch.setattr(gate, "_PAUSE", 0.0)
-    return AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    return AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=600)
 
 
 def test_the_password_lets_in_and_nothing_else_does(door: AppTest, monkeypatch):

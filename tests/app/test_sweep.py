@@ -127,7 +127,7 @@ def test_a_column_of_an_imported_run(tmp_path: Path, monkeypatch, make_run):
     app = open_app(
         published([own, make_run("full-s0")], tmp_path), monkeypatch, "sweep", backbone="aaa", feature="depth"
     )
-    assert "1 cell of one run each can be tested for depth" in verdict(app)
+    assert "only one run can be tested for depth" in verdict(app)
     text = shown(app)
     assert "toy · dice · Full-AR (seed 0): this run has no column 'depth'" in text
 

@@ -101,7 +101,7 @@ def test_from_a_file_to_the_engines_verdict(name: str, cache_of_kinds: Path, mon
     assert expected.sentence in verdict(app)
     assert app.selectbox(key="cache").value == OWN
     assert "your model · a · uploaded" in app.caption[0].value
-    assert "In use." in app.success[0].value
+    assert "In use on every page" in app.success[0].value
 
 
 def test_the_example_is_one_click_away(cache_of_kinds: Path, monkeypatch):
@@ -198,7 +198,7 @@ def test_it_is_gone_when_the_session_ends(cache_of_kinds: Path, monkeypatch, scr
 
 def test_a_link_to_somebodys_data_opens_nothing(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "gap", cache=OWN)
-    assert "Your data is gone" in app.sidebar.info[0].value
+    assert "Your data was removed" in app.sidebar.info[0].value
     assert "your model" not in shown(app)
 
 
@@ -366,23 +366,23 @@ def test_formulas_do_not_reach_a_spreadsheet():
 
 def test_sql_on_the_page(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "yourdata")
-    press(app, "Ask")
+    press(app, "Run query")
     assert "full-s0" in app.dataframe[-1].value["run_id"].tolist()
     press(app, "Calibration by bin")
     assert "floor(confidence * 15)" in app.text_area[0].value
-    press(app, "Ask")
+    press(app, "Run query")
     assert not app.error
     assert {"bin", "accuracy"} <= set(app.dataframe[-1].value.columns)
     app.text_area[0].set_value("SELECT * FROM read_csv('/etc/passwd')").run()
-    press(app, "Ask")
+    press(app, "Run query")
     assert "read\\_csv" in app.error[0].value
     assert not app.dataframe
 
 
-@pytest.mark.parametrize("example", ["Runs", "Calibration by bin", "Entropy by layer", "Surest mistakes"])
+@pytest.mark.parametrize("example", ["Runs", "Calibration by bin", "Entropy by layer", "Most confident errors"])
 def test_every_example_query_has_an_answer(example: str, cache_of_kinds: Path, monkeypatch):
     app = press(open_app(cache_of_kinds, monkeypatch, "yourdata"), example)
-    press(app, "Ask")
+    press(app, "Run query")
     assert not app.error
     assert len(app.dataframe[-1].value) > 3
 
@@ -390,7 +390,7 @@ def test_every_example_query_has_an_answer(example: str, cache_of_kinds: Path, m
 def test_sql_over_ones_own_data(cache_of_kinds: Path, monkeypatch):
     app = press(open_app(cache_of_kinds, monkeypatch, "yourdata"), "Try the example")
     press(app, "Use this data")
-    press(app, "Ask")
+    press(app, "Run query")
     assert app.dataframe[-1].value["run_id"].tolist() == ["your-data"]
 
 
@@ -441,7 +441,7 @@ def test_coverage_says_what_is_missing():
     assert rows.loc["Reliability", "shows"] == "confidence against accuracy"
     assert "needs logits" in rows.loc["Reliability", "lacks"]
     assert rows.loc["Matched-confidence gap", "shows"] == ""
-    assert rows.loc["Probe audit", "shows"] == "the probes on confidence"
+    assert rows.loc["Probe audit", "shows"] == "probes without your scores"
     scored = coverage(RunData("a", CONFIDENCE, CORRECT, np.empty((N, 0)), extra={"score": SCORE}), has_logits=False)
     assert scored.set_index("page").loc["Probe audit", "lacks"] == ""
     full = RunData("a", CONFIDENCE, CORRECT, np.zeros((N, 2)), predictions=np.zeros(N, dtype=np.int64))

@@ -164,7 +164,7 @@ def _surface(folder: Path, size: Size) -> float:  # noqa: ARG001
     points, correct = _regression_data(folder)
     bandwidth, target = scott_bandwidth(points), correct.astype(np.float64)
     first, second = (np.linspace(column.min(), column.max(), 128) for column in points.T)
-    return _typical(lambda: nw_surface(points, target, bandwidth, (first, second), exact=False))
+    return _typical(lambda: nw_surface(points, target, bandwidth, (first, second)))
 
 
 def _regression(folder: Path, size: Size) -> float:  # noqa: ARG001

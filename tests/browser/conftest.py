@@ -9,10 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.windows import find_chromium, launch
 from tests.serving import Served, serve
+
+PATIENCE = 240.0
+"""Seconds that a page may take, on a machine with much else to do."""
+expect.set_options(timeout=1000 * PATIENCE)
 
 IDLE = """() => {
     const app = document.querySelector('[data-testid="stApp"]');
@@ -41,9 +45,12 @@ CUT_TEXT = """() => {
 }"""
 
 
-def cut_text(page: Page) -> list[str]:
-    """What a reader cannot read in full, in words."""
-    return page.evaluate(CUT_TEXT)
+def assert_no_text_is_cut(page: Page, kind: str = "") -> None:
+    """A reader can read everything in full, once figures have found their size; `kind`: faults that begin so."""
+    deadline = time.monotonic() + 30
+    while found := [fault for fault in page.evaluate(CUT_TEXT) if fault.startswith(kind)]:
+        assert time.monotonic() < deadline, found
+        page.wait_for_timeout(100)
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +74,7 @@ def server(cache_of_kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         yield served
 
 
-def wait_until_idle(page: Page, patience: float = 90.0) -> None:
+def wait_until_idle(page: Page, patience: float = PATIENCE) -> None:
     """The script has run, nothing is stale, for 120 ms on end; fails after `patience` seconds, or on an error."""
     quiet, deadline = 0, time.monotonic() + patience
     while quiet < 3:
@@ -114,8 +121,9 @@ def visit(browser: Browser, person: Callable[..., BrowserContext], server: Serve
             strangers.append(browser.new_context(viewport={"width": width, "height": height}))
         page = strangers[-1].new_page() if stranger else person(width, height, dark).new_page()
         windows.append(page)
+        page.set_default_timeout(1000 * PATIENCE)
         page.goto(address if address.startswith("http") else f"{of.address}/{address}")
-        page.wait_for_selector('[data-testid="stApp"]', timeout=60_000)
+        page.wait_for_selector('[data-testid="stApp"]')
         wait_until_idle(page)
         return page
 

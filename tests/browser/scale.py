@@ -56,8 +56,8 @@ MARKS = ("sign", "verdict", "figure", "rest")
 WATCH = """
 window.seen = {};
 const marks = {
-    sign: () => document.querySelector('h1, p[style*="border-left"], [data-testid="stProgress"]'),
-    verdict: () => document.querySelector('p[style*="border-left"]'),
+    sign: () => document.querySelector('h1, .st-key-verdict, [data-testid="stProgress"]'),
+    verdict: () => document.querySelector('.st-key-verdict'),
     figure: () => document.querySelector('.js-plotly-plot .main-svg'),
     rest: () => document.querySelector('h1')
         && document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]')

@@ -33,7 +33,7 @@ def test_a_slider_is_in_the_address_after_work_has_been_waited_for(visit, idle, 
     window = visit(f"{page}?variant=Full-AR&{query}", of=busy)
     window.get_by_role("slider", name=name).press("ArrowRight")
     idle(window)
-    expect(window).to_have_url(re.compile(rf"[?&]{key}="), timeout=20_000)
+    expect(window).to_have_url(re.compile(rf"[?&]{key}="))
 
 
 def test_a_switch_leaves_the_address_again(visit, idle, busy):
@@ -42,4 +42,4 @@ def test_a_switch_leaves_the_address_again(visit, idle, busy):
     for there in (True, False):
         window.get_by_text("Show the middle tertile").click()
         idle(window)
-        expect(window).to_have_url(re.compile(r"[?&]mid=" if there else r"^((?!mid=).)*$"), timeout=20_000)
+        expect(window).to_have_url(re.compile(r"[?&]mid=" if there else r"^((?!mid=).)*$"))

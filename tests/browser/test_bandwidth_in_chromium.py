@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 
-from tests.browser.conftest import cut_text
+from tests.browser.conftest import assert_no_text_is_cut
 from tests.browser.dragging import drag_live_slider
 
 ADDRESS = "bandwidth?variant=Full-AR"
@@ -14,7 +15,7 @@ ADDRESS = "bandwidth?variant=Full-AR"
 
 def test_dragging_moves_the_curves_without_the_server(visit, idle):
     page = visit(ADDRESS)
-    expect(page.locator(".slider-grip-rect").first).to_be_attached(timeout=60_000)
+    expect(page.locator(".slider-grip-rect").first).to_be_attached()
     idle(page)
     sent: list[str] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
@@ -30,8 +31,7 @@ def test_dragging_moves_the_curves_without_the_server(visit, idle):
 def test_no_text_is_cut_with_every_row_drawn(visit):
     """The walk over all pages opens a run without logits first; here all rows of the live figure are drawn."""
     page = visit(ADDRESS, width=390)
-    page.wait_for_timeout(400)
-    assert cut_text(page) == []
+    assert_no_text_is_cut(page)
     assert page.evaluate("() => document.querySelectorAll('.js-plotly-plot')[0]._fullLayout.yaxis5.title.text") != ""
 
 
@@ -42,12 +42,14 @@ def test_arrow_keys_change_the_surface_and_the_link_reproduces_it(visit, idle):
     slider = page.get_by_role("slider", name="Bandwidth on routing")
     slider.focus()
     for _ in range(12):  # four steps away; a key pressed while the page is being redrawn may be lost
+        address = page.url
         slider.press("ArrowRight")
-        page.wait_for_timeout(200)
+        with suppress(TimeoutError):
+            page.wait_for_url(lambda url, address=address: url != address, timeout=10_000)
         idle(page)
         if re.search(r"hr=2\b(?!\.)", page.url):
             break
-    expect(page).to_have_url(re.compile(r"hr=2\b"), timeout=20_000)
+    expect(page).to_have_url(re.compile(r"hr=2\b"))
     idle(page)
     after = page.evaluate(surface)
     assert after != before

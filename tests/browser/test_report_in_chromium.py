@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 from app.plots.theme import Theme
 from app.report import build_report
 from engine.store import open_cache
-from tests.browser.conftest import cut_text
+from tests.browser.conftest import assert_no_text_is_cut
 
 LOCAL = ("file:", "data:", "blob:")
 DRAW_ALL = """async () => {
@@ -68,7 +68,7 @@ def read(browser: Browser) -> Iterator[Callable[..., Page]]:
 def test_it_opens_offline_and_no_text_is_cut(read, reports, width: int, dark: bool):
     page = read(reports[False], width=width, dark=dark)
     assert page.locator(".plot").count() == page.locator(".plot:has(.main-svg)").count() == 18
-    assert cut_text(page) == []
+    assert_no_text_is_cut(page)
     theme = Theme(dark=dark)
     red, green, blue = (int(theme.paper[i : i + 2], 16) for i in (1, 3, 5))
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb({red}, {green}, {blue})"
@@ -120,13 +120,12 @@ def test_on_paper_figures_are_light_and_fit(read, reports):
     screen = page.evaluate(SPECS)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
-    page.wait_for_timeout(500)
+    page.wait_for_function(f"before => ({SPECS})().every((spec, place) => spec !== before[place])", arg=screen)
     layouts: list[dict[str, Any]] = [json.loads(spec)[1] for spec in page.evaluate(SPECS)]
     assert {layout["width"] for layout in layouts} == {332, 680}
     assert {layout["font"]["color"] for layout in layouts} == {Theme().text}
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    cut = [fault for fault in cut_text(page) if fault.startswith("cut")]
-    assert cut == []
+    assert_no_text_is_cut(page, "cut")
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.wait_for_function(f"before => ({SPECS})()[0] === before", arg=screen[0])
@@ -134,10 +133,10 @@ def test_on_paper_figures_are_light_and_fit(read, reports):
 
 def test_the_dashboard_hands_over_the_report_of_a_run(visit, read, tmp_path: Path):
     page = visit("gap?variant=Full-AR")
-    page.get_by_role("button", name="Report on this run").click(timeout=90_000)
+    page.get_by_role("button", name="Report on this run").click()
     ready = page.get_by_role("button", name="Save the report")
-    ready.wait_for(timeout=120_000)
-    with page.expect_download(timeout=120_000) as download:
+    ready.wait_for()
+    with page.expect_download() as download:
         ready.click()
     target = tmp_path / download.value.suggested_filename
     download.value.save_as(target)

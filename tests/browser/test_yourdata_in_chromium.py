@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.importing.examples import example_csv
-from tests.browser.conftest import cut_text
+from tests.browser.conftest import PATIENCE, assert_no_text_is_cut
 
 
 def kept() -> set[Path]:
@@ -22,7 +22,7 @@ def bring(page: Page, idle, content: bytes = b"", name: str = "my-model.csv") ->
     page.locator('input[type="file"]').set_input_files(
         {"name": name, "mimeType": "text/csv", "buffer": content or example_csv()}
     )
-    expect(page.get_by_text("as they were read")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("as they were read")).to_be_visible()
     idle(page)
 
 
@@ -33,25 +33,25 @@ def test_bringing_a_file(visit, idle, width: int):
     bring(page, idle)
     expect(page.get_by_text("my-model.csv: 4,000 rows")).to_be_visible()
     page.get_by_role("button", name="Use this data").click()
-    expect(page.get_by_text("In use.")).to_be_visible(timeout=90_000)
+    expect(page.get_by_text("In use on every page")).to_be_visible()
     idle(page)
-    assert cut_text(page) == []
+    assert_no_text_is_cut(page)
     assert "no evidence beyond confidence" in page.get_by_test_id("stMain").inner_text()
     assert len(kept() - before) == 1
 
     if width > 800:
         page.get_by_test_id("stSidebarNav").get_by_role("link", name="Matched-confidence gap", exact=True).click()
-        expect(page.get_by_role("heading", name="At the same confidence")).to_be_visible(timeout=60_000)
+        expect(page.get_by_role("heading", name="At the same confidence")).to_be_visible()
         idle(page)
         assert "your model · my-model · uploaded" in page.get_by_test_id("stCaptionContainer").first.inner_text()
 
         other = visit("gap?cache=your+data", stranger=True)
         assert "your model" not in other.get_by_test_id("stMain").inner_text()
-        expect(other.get_by_text("Your data is gone")).to_be_visible()
+        expect(other.get_by_text("Your data was removed")).to_be_visible()
         assert other.get_by_role("combobox", name="Cache").count() == 0
 
     page.close()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while kept() - before and time.monotonic() < deadline:
         time.sleep(0.2)
     assert kept() <= before
@@ -61,13 +61,13 @@ def test_a_refused_file_says_why_and_the_page_lives_on(visit, idle):
     page = visit("yourdata")
     chooser = page.locator('input[type="file"]')
     chooser.set_input_files({"name": "a.npz", "mimeType": "application/zip", "buffer": b"\x80\x04K\x01."})
-    expect(page.get_by_text("pickles are never read)")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("pickles are never read)")).to_be_visible()
     example = page.get_by_role("button", name="Try the example")
     expect(example).to_be_disabled()
     page.get_by_test_id("stFileChipDeleteBtn").click()
-    expect(example).to_be_enabled(timeout=60_000)
+    expect(example).to_be_enabled()
     example.click()
-    expect(page.get_by_role("heading", name="rows")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("heading", name="rows")).to_be_visible()
     idle(page)
 
 
@@ -80,9 +80,9 @@ def test_sql_and_its_csv_are_inert(visit, idle, tmp_path: Path):
     )
     page.get_by_role("textbox", name="One SELECT").press("Control+Enter")
     idle(page)
-    page.get_by_role("button", name="Ask", exact=True).click()
+    page.get_by_role("button", name="Run query", exact=True).click()
     button = page.get_by_role("button", name="CSV", exact=True)
-    expect(button).to_be_visible(timeout=60_000)
+    expect(button).to_be_visible()
     idle(page)
     with page.expect_download() as download:
         button.click()

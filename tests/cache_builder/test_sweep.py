@@ -175,6 +175,7 @@ def test_overall_progress_counts_runs_of_earlier_sittings():
     assert reports[2][1].startswith("[2/4 runs")
 
 
+@pytest.mark.faults
 def test_two_processes_give_the_same_shards_as_one(tmp_path, configs, serial):
     target = places(tmp_path / "pool")
     reports = []

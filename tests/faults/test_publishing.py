@@ -20,7 +20,7 @@ import pytest
 
 from app.compute.own_data import _state
 from engine.core.errors import CacheError
-from engine.sandbox.sql import ask
+from engine.sandbox.run import ask
 from engine.store import open_cache, publish
 from engine.store.atomic import HOST, log_of, remove_leftovers
 from tests.faults.mounting import in_mounts_of, in_private_mounts

@@ -28,10 +28,10 @@ sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import numpy as np
 from engine.core.errors import RouteCalError
-from engine.sandbox.importing import read_isolated
+from engine.sandbox.run import read_isolated
 from engine.store import RunRecord
-from engine.store.scratch import publish_own
-from engine.sandbox.sql import ask
+from engine.store.publish import publish_own
+from engine.sandbox.run import ask
 names = dict.fromkeys(("run_id", "suite", "backbone", "dataset", "variant"), "a")
 record = RunRecord(**names, confidence=np.random.default_rng(0).random(50_000), correct=np.ones(50_000))
 for work in (

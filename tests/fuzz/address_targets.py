@@ -124,8 +124,8 @@ def addresses(draw: DrawFn, page: str) -> dict[str, Any]:
 
 def _open(page: str, patch: pytest.MonkeyPatch, query: dict[str, Any]) -> Any:
     # As tests/app/conftest.py does: long work is waited for, and AppTest does not take the place of `__main__`.
-    patch.setattr("app.shell.long_work.FIRST_LOOK", 100.0)
-    patch.setattr("app.compute.jobs.PATIENCE", 200.0)
+    patch.setattr("app.shell.long_work.FIRST_LOOK", 500.0)
+    patch.setattr("app.compute.jobs.PATIENCE", 1000.0)
     patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     return open_app(cache(), patch, page, **query)
 

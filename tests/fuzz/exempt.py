@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine import benchmark, calibrators, controls, features, gaps, importing, kernel, probes, store, verdict
 from engine import paper as evidence
-from engine.core import binning, errors, grouping, latex, pvalues, threads, types, validation
+from engine.core import binning, errors, latex, pvalues, threads, types, validation
 from engine.core import labels as wording
 from engine.core import ranking as placing
 from engine.features import search as feature_search
@@ -57,7 +57,8 @@ REASONS: dict[str, tuple[object, ...]] = {
         gaps.PermutationResult,
         gaps.Preset,
         gaps.StratifiedResult,
-        grouping.QuantileGroups,
+        binning.QuantileGroups,
+        wording.RunName,
         importing.Table,
         importing.Limits,
         importing.ColumnMapping,
@@ -65,8 +66,8 @@ REASONS: dict[str, tuple[object, ...]] = {
         kernel.BandwidthChoice,
         kernel.Surface,
         kernel.TemperatureSolution,
-        latex.Block,
         limited.Allowance,
+        limited.Answer,
         mechanism.DepthProfile,
         mechanism.RankCorrelation,
         mechanism.OutcomeComparison,
@@ -111,7 +112,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         features.layer_std,
         features.layer_slope,
         features.layer_depths,
-        grouping.quantile_groups,
+        binning.quantile_groups,
         pvalues.monte_carlo_pvalue,
         pvalues.sign_test,
         types.NotRead,
@@ -157,14 +158,15 @@ REASONS: dict[str, tuple[object, ...]] = {
         wording.in_sentence,
         wording.listed,
         latex.escape,
-        latex.number,
-        latex.plus_minus,
-        latex.bold,
-        latex.underline,
-        latex.mark_best,
-        latex.render,
+        latex.to_latex,
         placing.places,
         wording.format_p,
+        wording.is_number,
+        wording.label_rows,
+        wording.name_cells,
+        wording.print_value,
+        wording.run_names,
+        wording.variant_label,
         verdict_sweep.could_have_seen,
     ),
     FRAMES: (
@@ -177,5 +179,14 @@ REASONS: dict[str, tuple[object, ...]] = {
         evidence.summarise,
         probes.audit_sweep,
     ),
-    PROCESS: (limited.run_limited, limited.as_file, limited_child.limit, limited_child.describe, limited_child.work),
+    PROCESS: (
+        limited.run_limited,
+        limited.as_file,
+        limited.read_isolated,
+        limited.ask,
+        limited.schema,
+        limited_child.limit,
+        limited_child.describe,
+        limited_child.work,
+    ),
 }

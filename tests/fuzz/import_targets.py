@@ -25,10 +25,9 @@ from cache_builder.provenance import code_version
 from engine.core.errors import RouteCalError
 from engine.importing import build_record, choose_columns, guess_mapping, read_stream, read_table
 from engine.importing.build import RunIdentity
-from engine.importing.checking import find_problems
-from engine.importing.grouping import column_groups, with_extra
-from engine.importing.preview import first_rows, understood
-from engine.sandbox.importing import read_isolated
+from engine.importing.checking import find_problems, first_rows, understood
+from engine.importing.mapping import column_groups, with_extra
+from engine.sandbox.run import read_isolated
 from tests.fuzz.damage import damaged
 from tests.fuzz.outcome import watched
 from tests.fuzz.strategies import CONFIDENCE, CORRECT, LABELS, LOGITS, PROBABILITIES, PROFILE, RHO, Size, spoilt

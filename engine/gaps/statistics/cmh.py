@@ -93,9 +93,25 @@ def _permutation_pvalue(n_low: IntArray, n_high: IntArray, k: IntArray, distance
     return float(min(1.0, max(pmf[away].sum(), math.exp(-TAIL))))
 
 
-def cmh_test_of_counts(contingency: Contingency, *, method: PValueMethod = "asymptotic") -> StratifiedResult:
-    """Cochran-Mantel-Haenszel test of counts that were tabulated in numpy or in SQL."""
+def cmh_test(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    n_bins: int | None = None,
+    matching: Matching = "equal_mass",
+    method: PValueMethod = "asymptotic",
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+) -> StratifiedResult:
+    """Low against high tertile and correctness, stratified by confidence bin, without continuity correction.
+
+    z = -sum_b (a_b - E_b) / sqrt(sum_b V_b), a_b the correct ones of the low tertile; two-sided (Mantel & Haenszel
+    1959). The permutation p is exact. The effect is the Mantel-Haenszel risk difference high - low. `n_bins` None
+    means the audited bins (`audited_bins`).
+    """
     check_method(method)
+    bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
+    contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     n_low, n_high = contingency.sizes[:, 0], contingency.sizes[:, 2]
     low, high = contingency.n_correct[:, 0], contingency.n_correct[:, 2]
     mean, variance = cmh_moments(n_low, n_high, low + high)
@@ -126,25 +142,3 @@ def cmh_test_of_counts(contingency: Contingency, *, method: PValueMethod = "asym
         matching=contingency.matching,
         notes=matching_notes(contingency.n_bins),
     )
-
-
-def cmh_test(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    rho: ArrayLike,
-    *,
-    n_bins: int | None = None,
-    matching: Matching = "equal_mass",
-    method: PValueMethod = "asymptotic",
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
-) -> StratifiedResult:
-    """Low against high tertile and correctness, stratified by confidence bin, without continuity correction.
-
-    z = -sum_b (a_b - E_b) / sqrt(sum_b V_b), a_b the correct ones of the low tertile; two-sided (Mantel & Haenszel
-    1959). The permutation p is exact. The effect is the Mantel-Haenszel risk difference high - low. `n_bins` None
-    means the audited bins (`audited_bins`).
-    """
-    check_method(method)
-    bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
-    contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
-    return cmh_test_of_counts(contingency, method=method)

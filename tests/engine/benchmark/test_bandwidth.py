@@ -137,7 +137,7 @@ def test_surface_is_the_regression_and_blank_where_it_rests_on_nothing(run):
     smoother, fitted = lab.smoother, lab.members["nw_conf_routing"].at((0.25, 0.5))
     low, high = fitted.regressors.min(axis=0), fitted.regressors.max(axis=0)
     grid = tuple(np.linspace(low[axis], high[axis], 16) for axis in (0, 1))
-    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid, exact=True)
+    expected = nw_surface(fitted.regressors, fitted.correct, fitted.bandwidth, grid)
     found = smoother.surface((0.25, 0.5), n_points=16)
     drawn = expected.weight >= 1
     assert 0 < drawn.sum() < drawn.size
@@ -148,7 +148,7 @@ def test_surface_is_the_regression_and_blank_where_it_rests_on_nothing(run):
 def test_variation_is_what_the_feature_adds_at_one_confidence():
     value = np.array([[0.2, 0.4], [0.5, 0.5], [np.nan, 0.9]])
     weight = np.array([[1.0, 3.0], [2.0, 2.0], [0.5, 2.0]])
-    found = variation(Surface(np.arange(3.0), np.arange(2.0), value, weight, True))
+    found = variation(Surface(np.arange(3.0), np.arange(2.0), value, weight))
     # around 0.35, 0.5 and 0.9: (1 * 0.15^2 + 3 * 0.05^2 + 0 + 0) / (4 + 4 + 2)
     assert found == pytest.approx(np.sqrt((0.0225 + 3 * 0.0025) / 10))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.calibrators import CALIBRATORS, FittedKernel
+from engine.calibrators.base import span
 from engine.calibrators.bayesian_binning import FittedBBQ
 from engine.calibrators.classwise import FittedClasswise
 from engine.calibrators.ensemble import FittedEnsemble
@@ -13,7 +14,6 @@ from engine.calibrators.histogram import FittedHistogram
 from engine.calibrators.isotonic import FittedIsotonic
 from engine.calibrators.logit_norm import FittedLogitNorm
 from engine.calibrators.margin_entropy import FittedMarginEntropy
-from engine.calibrators.phrases import span
 from engine.calibrators.temperature import FittedIdentity, FittedTemperature
 from engine.calibrators.vector import FittedVector
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.controls import accuracy_given_confidence, false_alarm_rate, plant_gap, power_curve
-from engine.controls.batch import BatchTest, Layout, chunks
+from engine.controls.simulation import BatchTest, Layout, chunks
 from engine.core.binning import tertiles
 from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import TESTS, TestSettings, bootstrap_gap, cmh_test, permutation_test, trend_test, weighted_gap_test

@@ -8,7 +8,7 @@ from scipy.stats import binom, chisquare
 
 from engine.core.binning import equal_width_bins, tertiles
 from engine.gaps import bootstrap_gap, matched_gap
-from engine.gaps.multinomial import draw_multinomial
+from engine.gaps.bootstrap import draw_multinomial
 
 
 def dataset(seed: int, n: int = 3000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.controls.batch import BatchTest, Layout
+from engine.controls.simulation import BatchTest, Layout
 from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import STATISTICS, TESTS, Preset, permutation_test, permutation_test_of_counts, tabulate, trend_test
 from engine.gaps.statistics.base import REGISTERED, CountStatistic

@@ -114,7 +114,7 @@ def test_trend_effect_of_a_planted_gap_is_about_its_size(n: int):
 
 
 def test_trend_effect_is_a_change_of_accuracy_however_closely_rho_follows_confidence():
-    """A copy of confidence has hardly any distance left at like confidence; the slope is not stretched beyond it."""
+    """A copy of confidence has hardly any distance left at similar confidence; the slope is not stretched beyond it."""
     rng = np.random.default_rng(0)
     confidence = rng.random(10_000)
     rho = -(confidence + rng.normal(0, 0.002, 10_000))

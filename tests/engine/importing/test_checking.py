@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from engine.importing import RunIdentity, build_record, guess_mapping, read_stream
-from engine.importing.checking import Problem, find_problems
+from engine.importing.checking import Problem, find_problems, first_rows, understood
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
-from engine.importing.grouping import column_groups, with_extra
-from engine.importing.mapping import ColumnMapping
-from engine.importing.preview import first_rows, understood
+from engine.importing.mapping import ColumnMapping, column_groups, with_extra
 from engine.importing.readers import Table
 from engine.verdict import judge
 

@@ -25,7 +25,7 @@ from engine.paper import (
     published,
     single_runs,
 )
-from engine.paper.tables.frames import FRAME
+from engine.paper.tables import FRAME
 from engine.probes import audit
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, single_models
@@ -187,6 +187,15 @@ def test_ablation_differences_are_those_of_block_ar(evidence: Evidence):
     row, control = "CIFAR-10 / Depth-variance r_std", "CIFAR-10 / Confidence only"
     difference = cell_of(frame, control, "Block-AR ECE")[0] - cell_of(frame, row, "Block-AR ECE")[0]
     assert cell_of(frame, row, "Δ vs Conf-only")[0] == pytest.approx(difference)
+
+
+def test_the_naive_contrast_is_the_difference_of_its_probes(evidence: Evidence):
+    probes, gains = build("naive_probe", evidence), build("probe_contrasts_by_run", evidence)
+    row = f"{BLOCK} · seed 0"
+    uplift = cell_of(probes, row, "Full (MLP) R²")[0] - cell_of(probes, row, "Conf-only (linear) R²")[0]
+    assert cell_of(gains, row, "naive")[0] == pytest.approx(uplift)
+    both = [cell_of(gains, f"{BLOCK} · seed {seed}", "naive")[0] for seed in (0, 1)]
+    assert cell_of(build("probe_contrasts", evidence), BLOCK, "naive")[0] == pytest.approx(sum(both) / 2)
 
 
 def test_nearest_cell_prefers_variant_then_data_then_backbone(evidence: Evidence):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.linear_model import LinearRegression, Ridge
 
-from engine.probes.linear import ridge_predictions
+from engine.probes.auditing import ridge_predictions
 from engine.probes.networks import Batch, Recipe, Start, initial_weights, train
 
 

@@ -22,7 +22,6 @@ from tests.fuzz.catalogue.entry import (
 from tests.fuzz.strategies import (
     CONFIDENCE,
     CORRECT,
-    FLAG,
     LABELS,
     LOGITS,
     RHO,
@@ -65,7 +64,6 @@ KERNEL = [
             "bandwidth": number(0.0, 0.1, 1e-300, 1e300),
             "grid": Kind(lambda s: RHO.valid(s).map(lambda a: (a[:5], a[:4]))),
         },
-        {"exact": FLAG},
         missing={"value": FAR},
     ),
     Entry(
@@ -146,7 +144,7 @@ def _pooled(run: Any, **settings: Any) -> object:
         "n_layers": 1,
     }
     pooled = probes.pool(pd.DataFrame([identity]), [found])
-    return pooled, probes.probe_tables(pooled), verdict_probes.judge_probe_sweep(pooled)
+    return pooled, verdict_probes.judge_probe_sweep(pooled)
 
 
 PROBE_ENTRIES = [
@@ -176,7 +174,7 @@ PROBE_ENTRIES = [
         },
         at_most=60,
         at_least=8,
-        covers=(probes.audit_run, probes.pool, probes.probe_tables, verdict_probes.judge_probe_sweep),
+        covers=(probes.audit_run, probes.pool, verdict_probes.judge_probe_sweep),
     ),
     Entry("probes.descriptor", probes.descriptor, {"run": RUN}, {"layer_names": TEXT}),
 ]

@@ -158,13 +158,6 @@ GAPS = [
         missing=ACCURACIES,
         covers=(gaps.bootstrap_gap_of_counts,),
     ),
-    Entry(
-        "cmh_test_of_counts",
-        on_counts(gaps.cmh_test_of_counts),
-        TRIPLE,
-        {"n_bins": BINS, "method": P_METHOD},
-        covers=(gaps.cmh_test_of_counts,),
-    ),
     Entry("TestSettings", gaps.TestSettings, {}, {"n_bins": BINS, "quantiles": QUANTILES, **SUPPORT}),
     Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
     Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),

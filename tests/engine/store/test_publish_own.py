@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.store import open_cache, scratch
+from engine.store import open_cache
 from engine.store.atomic import HOST
+from engine.store.publish import publish_own, remove_abandoned_own, remove_own
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,14 +24,14 @@ def _place(tmp_path: Path, monkeypatch):
 
 
 def test_published_privately_and_removed(make_run, tmp_path: Path):
-    path = scratch.publish_own(make_run("mine", n=50))
+    path = publish_own(make_run("mine", n=50))
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [entry.name for entry in path.parent.iterdir()] == ["own.duckdb"]
     with open_cache(path) as cache:
         assert cache.runs()["run_id"].tolist() == ["mine"]
-    scratch.remove_abandoned_own()
+    remove_abandoned_own()
     assert path.exists()
-    scratch.remove_own(path)
+    remove_own(path)
     assert not list(tmp_path.iterdir())
 
 
@@ -38,9 +39,9 @@ def test_a_failed_publish_leaves_nothing(make_run, tmp_path: Path, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(scratch, "publish", fail)
+    monkeypatch.setattr(sys.modules["engine.store.publish"], "publish", fail)
     with pytest.raises(RuntimeError, match="no room"):
-        scratch.publish_own(make_run("mine", n=50))
+        publish_own(make_run("mine", n=50))
     assert not list(tmp_path.iterdir())
 
 
@@ -55,7 +56,7 @@ def test_what_a_killed_server_left_is_removed(tmp_path: Path):
     for folder in (dead, earlier_life, alive, elsewhere, other):
         folder.mkdir()
         (folder / "own.duckdb").touch()
-    scratch.remove_abandoned_own()
+    remove_abandoned_own()
     assert sorted(tmp_path.iterdir()) == sorted([alive, elsewhere, other])
 
 
@@ -64,7 +65,7 @@ def test_removed_when_the_server_ends(tmp_path: Path):
 import tempfile; tempfile.tempdir = {str(tmp_path)!r}
 import numpy as np
 from engine.store import RunRecord
-from engine.store.scratch import publish_own
+from engine.store.publish import publish_own
 names = dict.fromkeys(("run_id", "suite", "backbone", "dataset", "variant"), "a")
 record = RunRecord(**names, confidence=np.ones(3), correct=np.ones(3))
 print(publish_own(record).exists())

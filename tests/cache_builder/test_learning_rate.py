@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cache_builder.models import create_model
-from cache_builder.schedule import cosine_with_warmup, make_optimizer, set_rate
+from cache_builder.train import cosine_with_warmup, make_optimizer, set_rate
 
 
 def test_warm_up_is_linear_and_the_cosine_ends_near_zero():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from app.export.latex import to_latex
+from engine.core.latex import escape, to_latex
 
 FRAME = pd.DataFrame({
     "Run": ["a_b & c · seed 0", "50 % of #1", "plain"],
@@ -39,6 +39,38 @@ def test_places_are_marked_as_in_the_paper():
     assert r"$\underline{10{,}000}$" in table
     assert r"$\mathbf{7}$" in table
     assert "mathbf{--}" not in table
+
+
+def test_text_is_escaped():
+    assert escape("a_b & 50% {x} ~^ $1 #2 \\") == (
+        r"a\_b \& 50\% \{x\} \textasciitilde{}\textasciicircum{} \$1 \#2 \textbackslash{}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "expected"),
+    [
+        ("0.0111 ± 0.0008", 0, r"$0.0111\,{\scriptstyle\pm 0.0008}$"),
+        ("-0.3000 ± 0.1000", 1, r"$\mathbf{-0.3000\,{\scriptstyle\pm 0.1000}}$"),
+        ("+0.5000", 2, r"$\underline{+0.5000}$"),
+        ("1,234", 0, "$1{,}234$"),
+        ("< 0.001", 0, "$<$ 0.001"),
+        ("–", 1, "--"),
+    ],
+)
+def test_printed_numbers_are_numbers(text: str, place: int, expected: str):
+    table = to_latex(pd.DataFrame({"Row": ["a"], "ECE": [text]}), caption="c", label="tab:t", places={"ECE": [place]})
+    assert rf"a & {expected} \\" in table
+
+
+def test_a_table_has_booktabs_rules_and_turns_long():
+    short = to_latex(FRAME, caption="50%", label="tab:t")
+    assert short.count(r"\toprule") == short.count(r"\bottomrule") == 1
+    assert r"\caption{50\%}" in short
+    assert r"\begin{tabular}{lrrr}" in short
+    long = to_latex(pd.concat([FRAME] * 20), caption="c", label="tab:t")
+    assert r"\begin{longtable}{lrrr}" in long
+    assert r"\begin{table}" not in long
 
 
 def test_everything_is_plain_characters():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.core.grouping import quantile_groups
+from engine.core.binning import quantile_groups
 
 
 def test_two_groups_by_hand():

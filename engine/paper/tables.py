@@ -1,0 +1,400 @@
+"""Every table as a tidy frame of what a cache has: tables of gaps, calibrators, studies and probes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.benchmark.rankings import rank_one_counts, split_trials
+from engine.benchmark.sensitivity import size_curves
+from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE
+from engine.calibrators import CALIBRATORS
+from engine.core.errors import RouteCalError
+from engine.core.labels import DATASETS
+from engine.paper import published
+from engine.paper.sources import Evidence, with_cells
+from engine.probes import ProbeSweep
+from engine.probes.sweep import INPUTS
+
+FRAME = ["row", "column", "value", "std", "n", "printed"]
+ROUTED = ("block_ar", "full_ar")
+Cells = Iterable[tuple[str, str, Any, Any, Any]]
+"""(row, column, value or word, std, n)"""
+NO_VIT = "no ViT run of this cache has routing and logits"
+
+
+class NoCounterpart(RouteCalError):
+    """The cache lacks what a published table shows; the message says what."""
+
+
+def tidy(rows: Cells, reason: str) -> pd.DataFrame:
+    """(row, column, value or word, std, n) as a frame; nothing at all is a reason."""
+    known = list(rows)
+    if not known:
+        raise NoCounterpart(reason)
+    frame = pd.DataFrame(known, columns=["row", "column", "value", "std", "n"])
+    words = [value if isinstance(value, str) else "" for value in frame["value"]]
+    return frame.assign(
+        value=pd.to_numeric(frame["value"], errors="coerce").astype(float),
+        std=pd.to_numeric(frame["std"], errors="coerce").astype(float),
+        n=pd.to_numeric(frame["n"], errors="coerce").astype("Int64"),
+        printed=words,
+    )
+
+
+def means(values: pd.Series[Any]) -> tuple[float, float, int]:
+    """Mean, std (ddof 0; missing for a single run) and number."""
+    known = values.astype(float).dropna()
+    n = len(known)
+    return (float(known.mean()) if n else np.nan), (float(known.std(ddof=0)) if n > 1 else np.nan), n
+
+
+def by_run(rows: pd.DataFrame, name: str, columns: Mapping[str, str], reason: str) -> pd.DataFrame:
+    """One row of a frame, a run, is one row of the table."""
+    return tidy(
+        (
+            (str(row[name]), column, row[field], None, 1)
+            for row in rows.to_dict("records")
+            for column, field in columns.items()
+        ),
+        reason,
+    )
+
+
+def vit(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of routed ViT cells."""
+    return rows[rows["backbone"].str.contains("vit", regex=False) & rows["variant"].isin(ROUTED)]
+
+
+_GAP = {
+    "Max gap": "max_gap", "Max gap CI low": "max_gap_low", "Max gap CI high": "max_gap_high", "Wt. gap": "weighted_gap",
+    "Wt. gap CI low": "weighted_gap_low", "Wt. gap CI high": "weighted_gap_high", "Shared bins": "shared_bins",
+    "Total bins": "n_bins", "Support min": "support_min", "Support q25": "support_q25",
+    "Support median": "support_median", "Null q.975": "null_high", "Perm. p": "paper_p", "Acc@1": "accuracy",
+    "Rejects": "rejects",
+}  # fmt: skip
+_NO_GAP = "no run of this cache has a routing profile, so no gap can be measured"
+
+
+def _tested(evidence: Evidence) -> pd.DataFrame:
+    rows = with_cells(evidence["gaps"].dropna(subset=["max_gap"]), evidence)
+    return rows.assign(rejects=["yes" if rejects else "no" for rejects in rows["paper_rejects"]])
+
+
+def gap_table(table: str, evidence: Evidence) -> pd.DataFrame:
+    """Rows of runs: all of them, or the first seed of each cell where the paper shows seed 0."""
+    rows = _tested(evidence)
+    name = "run"
+    if table != "per_seed_diagnostics":
+        rows, name = rows.sort_values("seed", kind="stable").drop_duplicates("cell").sort_values("cell"), "cell"
+    columns = dict.fromkeys(published.load(table)["column"])
+    return by_run(rows, name, {column: _GAP[column] for column in columns}, _NO_GAP)
+
+
+def sweep_table(evidence: Evidence) -> pd.DataFrame:
+    """Cells: means over seeds, smallest p, rejections."""
+
+    def rows() -> Cells:
+        for name, runs in _tested(evidence).groupby("cell", sort=False):
+            n = len(runs)
+            for column, field in (("Max gap", "max_gap"), ("Wt. gap", "weighted_gap")):
+                mean, std, _ = means(runs[field])
+                yield str(name), column, mean, std, n
+            yield str(name), "Perm. p", float(runs["paper_p"].astype(float).min()), None, n
+            yield str(name), "Rejections", int(runs["paper_rejects"].sum()), None, n
+            yield str(name), "Runs tested", n, None, n
+
+    return tidy(rows(), _NO_GAP)
+
+
+METHOD_ROWS = {
+    "none": "No calibration", "ts": "Temp. Scaling (TS)", "ets": "Ensemble TS", "vs": "Vector Scaling",
+    "cts": "Classwise TS", "pts": "Parametric TS", "hb": "Histogram Binning", "bbq": "BBQ",
+    "isotonic": "Isotonic Regression", "sbece": "SB-ECE TS", "rcmmc": "RCMMC", "nw_conf": "Conf-only",
+    "nw_conf_entropy": "Conf + PredEntropy", "nw_conf_routing": "AR-CondCal",
+}  # fmt: skip
+SUPPLEMENT_ROWS = METHOD_ROWS | {
+    "nw_conf": "NW (Conf only)",
+    "nw_conf_entropy": "NW (Conf + Pred. Ent.)",
+    "nw_conf_routing": "NW (Conf + Routing): AR-CondCal",
+}
+VIT_ROWS = {"ts": "TS", "bbq": "BBQ", "rcmmc": "RCMMC", "nw_conf_routing": "AR-CondCal"}
+HEADLINE = {
+    "ECE": "ece",
+    "AdaECE": "adaptive_ece",
+    "NLL": "nll",
+    "Brier": "brier",
+    "Worst-tertile ECE": "worst_tertile_ece",
+}
+NO_LOGITS = "no run of this cache has logits and labels, so no calibrator can be fitted"
+
+
+def _method(name: str) -> str:
+    """The paper's name of a method, or ours where it has none."""
+    return METHOD_ROWS.get(name, CALIBRATORS[name].label)
+
+
+def of_cell(
+    rows: Mapping[str, str], columns: Mapping[str, str], skip: tuple[str, ...], evidence: Evidence, cell: str
+) -> pd.DataFrame:
+    """Methods by metrics of one cell, mean and std over its seeds; methods that the paper lacks come last."""
+    scores = with_cells(evidence["scores"], evidence)
+    scores = scores[scores["cell"] == cell]
+    methods = [*rows, *(name for name in CALIBRATORS if name not in rows)]
+    found = scores.groupby(["method", "metric"])["value"]
+
+    def cells() -> Cells:
+        for method in methods:
+            if method in skip or method not in set(scores["method"]):
+                continue
+            for column, metric in columns.items():
+                mean, std, n = means(found.get_group((method, metric)))
+                scale = 100 if column.endswith("(%)") else 1
+                yield rows.get(method, CALIBRATORS[method].label), column, scale * mean, scale * std, n
+
+    return tidy(cells(), NO_LOGITS if evidence["scores"].empty else f"{cell} has no run with logits")
+
+
+def _by_cell_metrics(evidence: Evidence, runs: pd.DataFrame, reason: str) -> pd.DataFrame:
+    """Uncalibrated metrics of these runs by cell."""
+    scores = with_cells(evidence["scores"], evidence)
+    raw = scores[(scores["method"] == REFERENCE) & scores["run_id"].isin(runs["run_id"])]
+
+    def cells() -> Cells:
+        for name, rows in raw.groupby("cell", sort=False):
+            for column, metric in {"Acc@1": "accuracy", "ECE": "ece", "NLL": "nll", "Brier": "brier"}.items():
+                yield str(name), column, *means(rows.loc[rows["metric"] == metric, "value"])
+
+    return tidy(cells(), reason)
+
+
+def raw_summary(evidence: Evidence) -> pd.DataFrame:
+    reason = "no Swin run on CIFAR-10 with logits; the table of all completed cells shows what there is"
+    swin = evidence.runs["backbone"].str.contains("swin", regex=False) & (evidence.runs["dataset"] == "cifar10")
+    return _by_cell_metrics(evidence, evidence.runs[swin], reason)
+
+
+def replication(evidence: Evidence) -> pd.DataFrame:
+    return _by_cell_metrics(evidence, evidence.runs, NO_LOGITS)
+
+
+def imported(evidence: Evidence) -> pd.DataFrame:
+    sources = [str(json.loads(text or "{}").get("source", "")) for text in evidence.runs["provenance"]]
+    others = evidence.runs.loc[[source != "cache_builder train" for source in sources]]
+    reason = "the paper shows runs of another pipeline here, and this cache has no imported run with logits"
+    return _by_cell_metrics(evidence, others, reason)
+
+
+def block_sizes(evidence: Evidence) -> pd.DataFrame:
+    scores = with_cells(evidence["scores"], evidence)
+    scores = scores[scores["variant"].isin(ROUTED)].sort_values(["backbone", "dataset", "variant", "block_size"])
+    quantities = {
+        "Raw ECE": (REFERENCE, "ece"),
+        "Raw worst-tertile ECE": (REFERENCE, "worst_tertile_ece"),
+        "AR-CondCal worst-tertile ECE": (ROUTING, "worst_tertile_ece"),
+    }
+
+    def cells() -> Cells:
+        for name, runs in scores.groupby("cell", sort=False):
+            for column, (method, metric) in quantities.items():
+                kept = runs[(runs["method"] == method) & (runs["metric"] == metric)]
+                yield str(name), column, *means(kept["value"])
+
+    return tidy(cells(), "no Block-AR or Full-AR run of this cache has logits")
+
+
+def intervals(evidence: Evidence) -> pd.DataFrame:
+    """Each run by itself, with 95 % bootstrap intervals of the headline metrics."""
+    rows = with_cells(evidence["intervals"], evidence)
+    names = {metric: column for column, metric in HEADLINE.items()}
+
+    def cells() -> Cells:
+        for row in rows[rows["metric"].isin(names)].to_dict("records"):
+            name = f"{row['run']}: {_method(row['method'])}"
+            column = names[row["metric"]]
+            for end, field in (("", "value"), (" CI low", "ci_low"), (" CI high", "ci_high")):
+                yield name, f"{column}{end}", row[field], None, 1
+
+    return tidy(cells(), NO_LOGITS)
+
+
+def accuracy(evidence: Evidence) -> pd.DataFrame:
+    """Accuracy on all samples of each run, by cell; the other tables have that of the evaluated half."""
+    groups = evidence.runs.groupby("cell", sort=False)["accuracy"]
+    return tidy(((str(name), "Acc@1", *means(values)) for name, values in groups), "this cache holds no runs")
+
+
+def vit_headline(evidence: Evidence) -> pd.DataFrame:
+    scores = vit(with_cells(evidence["scores"], evidence))
+
+    def cells() -> Cells:
+        for method, row in VIT_ROWS.items():
+            for name, runs in scores[scores["method"] == method].groupby("cell", sort=False):
+                for column in ("ECE", "AdaECE", "Worst-tertile ECE"):
+                    values = runs.loc[runs["metric"] == HEADLINE[column], "value"]
+                    yield row, f"{name} {column}", *means(values)
+
+    return tidy(cells(), NO_VIT)
+
+
+def ranking(evidence: Evidence) -> pd.DataFrame:
+    scores = evidence["scores"]
+    if scores.empty:
+        raise NoCounterpart(NO_LOGITS)
+    ranks = rank_one_counts(scores, "run_id").set_index("method")["share"]
+    row = "Cross-cell ranking"
+    names = {"bbq": "BBQ", "nw_conf_routing": "AR-CondCal", "hb": "HB", "nw_conf": "Conf-only"}
+    shares = [(row, f"{name} rank-1 (%)", 100 * ranks[key], None, None) for key, name in names.items() if key in ranks]
+    return tidy([(row, "Cells", scores["run_id"].nunique(), None, None), *shares], NO_LOGITS)
+
+
+MODES = {"0.5x": "0.5× Scott", "1x": "1× Scott", "2x": "2× Scott", "cv_nll": "CV-NLL", "oracle_ece": "Oracle-ECE"}
+FEATURE_ROWS = {
+    "confidence": "Confidence only", "pred_entropy": "Predictive entropy", "r_agg": "Aggregate routing entropy r_agg",
+    "last": "Last-layer routing entropy H_L", "concentration": "Routing concentration 1-r_agg",
+    "r_agg_x_conf": "Routing entropy × confidence", "r_std": "Depth-variance r_std",
+}  # fmt: skip
+_NO_PROFILE = "no run of this cache has both logits and a routing profile"
+
+
+def bandwidths(evidence: Evidence) -> pd.DataFrame:
+    frame = evidence["bandwidth"]
+    frame = frame[frame["feature"] == TERTILE_FEATURE]
+    metrics = {"Global ECE": "ece", "Worst-tertile ECE": "worst_tertile_ece", "NLL": "nll"}
+
+    def cells() -> Cells:
+        for mode, row in MODES.items():
+            kept = frame[frame["mode"] == mode]
+            if kept.empty:
+                continue
+            multiples = ", ".join(f"{value:g}" for value in sorted(kept["multiplier"].unique()))
+            yield row, "Selection", f"multiples {multiples}", None, kept["run_id"].nunique()
+            for column, metric in metrics.items():
+                yield row, column, *means(kept.loc[kept["metric"] == metric, "value"])
+
+    return tidy(cells(), _NO_PROFILE)
+
+
+def features(evidence: Evidence) -> pd.DataFrame:
+    rows = with_cells(evidence["ablation"], evidence)
+    rows = rows[rows["metric"] == "ece"]
+
+    def cells() -> Cells:
+        for dataset, runs in rows.groupby("dataset", sort=True):
+            for feature, label in FEATURE_ROWS.items():
+                kept = runs[runs["feature"] == feature]
+                block, full = (kept[kept["variant"] == variant] for variant in ROUTED)
+                row = f"{DATASETS.get(str(dataset), str(dataset))} / {label}"
+                for column, part, field in (
+                    ("Block-AR ECE", block, "value"), ("Full-AR ECE", full, "value"),
+                    ("Δ vs Conf-only", block, "delta_vs_confidence"), ("Δ vs Conf+PE", block, "delta_vs_pred_entropy"),
+                ):  # fmt: skip
+                    if not part.empty:
+                        yield row, column, *means(part[field])
+
+    return tidy(cells(), _NO_PROFILE)
+
+
+def features_of_cell(evidence: Evidence, cell: str) -> pd.DataFrame:
+    """The kernel on confidence and each candidate: ECE and its gain over the two controls (positive: lower ECE)."""
+    rows = with_cells(evidence["ablation"], evidence)
+    rows = rows[(rows["metric"] == "ece") & (rows["cell"] == cell)]
+    columns = {
+        "ECE": "value",
+        "Gain over confidence": "delta_vs_confidence",
+        "Gain over confidence + entropy": "delta_vs_pred_entropy",
+    }
+
+    def cells() -> Cells:
+        for feature, runs in rows.groupby("feature", sort=False):
+            for column, field in columns.items():
+                yield FEATURE_ROWS.get(str(feature), str(feature)), column, *means(runs[field])
+
+    return tidy(cells(), _NO_PROFILE)
+
+
+def sizes(evidence: Evidence) -> pd.DataFrame:
+    """ECE by the number of calibration samples, over random subsets and runs."""
+
+    def cells() -> Cells:
+        for row in size_curves(evidence["sizes"], "ece").to_dict("records"):
+            yield _method(row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
+
+    return tidy(cells(), NO_LOGITS)
+
+
+def splits(evidence: Evidence) -> pd.DataFrame:
+    """Who has the least ECE on how many random splits."""
+    counts = rank_one_counts(split_trials(evidence["splits"]), "trial")
+
+    def cells() -> Cells:
+        for row in counts.to_dict("records"):
+            name, n = _method(row["method"]), row["n_trials"]
+            yield name, "First", f"{row['n_first']}/{n}", None, n
+            yield name, "Mean rank", row["mean_rank"], None, n
+            yield name, "ECE", row["mean"], row["std"], n
+
+    return tidy(cells(), NO_LOGITS)
+
+
+def features_vit(evidence: Evidence) -> pd.DataFrame:
+    rows = vit(with_cells(evidence["ablation"], evidence))
+    rows = rows[rows["metric"] == "ece"]
+
+    def cells() -> Cells:
+        for feature, label in FEATURE_ROWS.items():
+            for name, runs in rows[rows["feature"] == feature].groupby("cell", sort=False):
+                yield label, str(name), *means(runs["value"])
+
+    return tidy(cells(), NO_VIT)
+
+
+_NO_PROBE = "no run of this cache has a routing profile to probe"
+
+
+def probe_sanity(evidence: Evidence) -> pd.DataFrame:
+    sweep: ProbeSweep = evidence["probes"]
+    pooled = sweep.pooled.set_index("probe").to_dict("index")
+
+    def cells() -> Cells:
+        for probe, given in INPUTS.items():
+            if probe in pooled:
+                found = pooled[probe]
+                yield probe.replace("_", "-"), "Input", given, None, found["n_runs"]
+                yield probe.replace("_", "-"), "R²", found["mean"], found["std"], found["n_runs"]
+
+    return tidy(cells(), _NO_PROBE)
+
+
+def naive_probe(evidence: Evidence) -> pd.DataFrame:
+    sweep: ProbeSweep = evidence["probes"]
+    wide = sweep.probes[sweep.probes["n_layers"] > 0].pivot_table(index="run_id", columns="probe", values="r2_mean")
+    columns = {"Conf-only (linear) R²": "conf_lin", "Full (linear) R²": "full_lin", "Full (MLP) R²": "full_mlp"}
+    rows = with_cells(wide.reset_index(), evidence) if len(wide) else pd.DataFrame()
+    return by_run(rows, "run", columns, _NO_PROBE)
+
+
+def vanilla(evidence: Evidence) -> pd.DataFrame:
+    rows = with_cells(evidence["hidden_states"], evidence).merge(
+        evidence["gaps"][["run_id", "accuracy", "raw_ece"]], on="run_id"
+    )
+    rows = rows.assign(uplift=rows["full_mlp"] - rows["conf_lin"])
+    columns = {"Acc@1": "accuracy", "ECE": "raw_ece", "Conf-only R²": "conf_lin", "MLP R²": "full_mlp"}
+    reason = "no run of this cache is a plain backbone with the norms of its blocks as extra columns"
+    return by_run(rows, "run", columns | {"Uplift": "uplift"}, reason)
+
+
+def contrasts(name: str, evidence: Evidence) -> pd.DataFrame:
+    """What the full-profile network gains over each control, by `cell` or by `run`: mean and std over its runs."""
+    sweep: ProbeSweep = evidence["probes"]
+    rows = with_cells(sweep.contrasts, evidence).dropna(subset=["estimate"])
+
+    def cells() -> Cells:
+        for (row, contrast), runs in rows.groupby([name, "contrast"], sort=False):
+            yield str(row), str(contrast).replace("_", " "), *means(runs["estimate"])
+
+    return tidy(cells(), _NO_PROBE)

@@ -1,1 +1,0 @@
-"""The published tables as a cache fills them, one module per part of the paper."""
