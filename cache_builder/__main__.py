@@ -1,4 +1,4 @@
-"""`python -m cache_builder train | extract | sweep | import | publish | info | verify`."""
+"""`python -m cache_builder train | extract | sweep | import | publish | info | results | verify`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("cache_builder.commands.import_", "make a run of somebody else's per-sample outputs"),
     "publish": ("cache_builder.commands.publish", "assemble the cache from the shards"),
     "info": ("cache_builder.commands.info", "list the runs of a cache"),
+    "results": ("cache_builder.commands.results", "print accuracy, ECE and routing of every cell as a table"),
     "verify": ("cache_builder.commands.verify", "check shards against their checksums and their own contents"),
 }
 

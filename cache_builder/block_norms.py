@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cache_builder.capture import Capture
+from cache_builder.models.routed import at_least_single
 from cache_builder.models.seams import stage_prefix, stages
 from engine.core.errors import InvalidInput
 
@@ -84,7 +85,10 @@ def mean_norm(output: object, batch: int, *, channels_last: bool = False) -> Ten
     whole = [state for state in states if len(state) == batch] or [s for s in states if len(s) % batch == 0]
     if not whole:
         return None
-    norms = [torch.linalg.vector_norm(state, dim=_channel_axis(state, channels_last)) for state in whole]
+    axes = [_channel_axis(state, channels_last) for state in whole]
+    norms = [
+        torch.linalg.vector_norm(at_least_single(state), dim=axis) for state, axis in zip(whole, axes, strict=True)
+    ]
     return torch.stack([norm.reshape(batch, -1).mean(dim=1) for norm in norms]).mean(dim=0)
 
 

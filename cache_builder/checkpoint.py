@@ -15,8 +15,10 @@ from cache_builder.config import RunConfig
 from engine.core.errors import CacheError, first_line
 from engine.store.atomic import replacing
 
-FORMAT = "routecal-checkpoint-1"
-PARTS = ("config", "model", "epoch", "history", "fingerprint")
+FORMAT = "routecal-checkpoint-2"
+PARTS = (
+    "config", "model", "epoch", "history", "best", "fingerprint", "test_fingerprint", "moments", "n_classes", "channels"
+)  # fmt: skip
 """What a checkpoint cannot be used without."""
 
 
@@ -48,7 +50,26 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint of ours."""
     state = read_torch_file(path)
     if not isinstance(state, dict) or state.get("format") != FORMAT or not set(PARTS) <= set(state):
-        raise CacheError(f"{path}: a torch file, but not a training checkpoint of RouteCal")
+        raise CacheError(f"{path}: a torch file, but not a training checkpoint of this release of RouteCal")
+    return state
+
+
+def read_weights(path: Path) -> dict[str, Any]:
+    """The parameters in a .safetensors file, or in a torch file of tensors, ours too; nothing in it is executed."""
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise CacheError(f"{path}: not a readable safetensors file ({first_line(error)})") from error
+    state = read_torch_file(path)
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+        raise CacheError(f"{path}: holds no parameters by name; save the model's state_dict()")
     return state
 
 
@@ -60,9 +81,9 @@ def load_weights(model: nn.Module, weights: Mapping[str, Any], what: str) -> Non
         raise CacheError(f"{what}: {' '.join(str(error).split())[:300]}") from error
 
 
-def check_images(state: Mapping[str, Any], fingerprint: str, run_id: str, remedy: str) -> None:
-    """Refuse other images than those that a checkpoint was trained on."""
-    if state["fingerprint"] != fingerprint:
+def check_images(expected: str, fingerprint: str, run_id: str, remedy: str) -> None:
+    """Refuse other images than those that a checkpoint was trained or evaluated on."""
+    if expected != fingerprint:
         raise CacheError(f"{run_id}: its checkpoint was trained on other images; {remedy}")
 
 

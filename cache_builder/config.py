@@ -19,6 +19,9 @@ from engine.store.record import RUN_ID, check_run_id
 RECIPES = Path(__file__).parent / "configs"
 AXES = ("seeds", "datasets", "backbones", "variants")
 """What a grid entry lists; its runs are all combinations."""
+OPTIONAL_COUNTS = (
+    "block_size", "image_size", "epoch_samples", "limit_train", "limit_test", "held_out", "validation", "shift",
+)  # fmt: skip
 
 
 def _name(setting: str, value: object) -> None:
@@ -46,7 +49,10 @@ class RunConfig:
 
     An epoch draws `epoch_samples` training images without replacement (all of them for None). `query_learning_rate`
     is the rate of the routing queries alone (None: the common one). `shift` replaces the data set's usual random
-    shift in pixels. `limit_train` and `limit_test` keep the first samples only, for trials.
+    shift in pixels. `limit_train` and `limit_test` keep the first samples only, for trials; `held_out` puts so many
+    training images in the place of the test set, to choose a recipe by. `validation` keeps so many from training, and
+    the sampled epoch with the smallest ECE on them becomes the run (None: the last epoch does). `init` is where the
+    weights start: the path of a checkpoint, or timm's name of pretrained weights.
     """
 
     suite: str
@@ -72,6 +78,9 @@ class RunConfig:
     ensemble_last: int = 5
     limit_train: int | None = None
     limit_test: int | None = None
+    held_out: int | None = None
+    validation: int | None = None
+    init: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("suite", "backbone", "dataset"):
@@ -79,9 +88,11 @@ class RunConfig:
         validation.choice("variant", self.variant, VARIANTS)
         for name, minimum in {"seed": 0, "epochs": 1, "batch_size": 1, "entropy_stride": 1, "ensemble_last": 0}.items():
             validation.whole(name, getattr(self, name), minimum)
-        for name in ("block_size", "image_size", "epoch_samples", "limit_train", "limit_test", "shift"):
+        for name in OPTIONAL_COUNTS:
             if getattr(self, name) is not None:
                 validation.whole(name, getattr(self, name), 0 if name == "shift" else 1)
+        if self.init is not None and (not isinstance(self.init, str) or not self.init):
+            raise InvalidInput("init", "a checkpoint's path or timm's name of weights", validation.shown(self.init))
         if (self.variant == "block_ar") != (self.block_size is not None):
             raise InvalidInput("block_size", "a number for variant block_ar, none for others", repr(self.block_size))
         for name in ("learning_rate", "weight_decay", "warmup_epochs", "drloc_weight"):
@@ -102,7 +113,8 @@ class RunConfig:
         return "-".join([self.suite, self.backbone, self.dataset, variant, f"s{self.seed}"])
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """The settings by name, as shards and checkpoints keep them: of a path of weights the file's name only."""
+        return {**asdict(self), "init": self.init and Path(self.init).name}
 
     def differing(self, stored: Mapping[str, Any]) -> list[str]:
         """The settings whose value is another one in a stored config; one that it lacks had its default then."""
@@ -173,7 +185,7 @@ class Recipe:
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """A recipe by file path, or one that comes with the project by its bare name (paper, micro, smoke, bundled)."""
+    """A recipe by file path, or one that comes with the project by its bare name (paper, replica, smoke, ...)."""
     bundled = sorted(file.stem for file in RECIPES.glob("*.yaml"))
     path = RECIPES / f"{name}.yaml" if str(name) in bundled else Path(name)
     if not path.is_file():

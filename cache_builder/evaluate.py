@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cache_builder.block_norms import capture_block_norms
-from cache_builder.datasets import Split, to_input
+from cache_builder.datasets import Images, to_input
+from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.routing import capture_entropies, routing_layers
+from engine.core.types import Progress
 
 EVALUATION_BATCH = 250
 
@@ -25,40 +28,62 @@ class Outputs:
     names: tuple[str, ...]
     is_routing: bool
 
+    def as_plain(self) -> tuple[Tensor, Tensor, list[str], bool]:
+        """What a checkpoint can hold."""
+        return torch.from_numpy(self.logits), torch.from_numpy(self.captured), list(self.names), self.is_routing
+
+    @staticmethod
+    def from_plain(plain: tuple[Tensor, Tensor, list[str], bool]) -> Outputs:
+        logits, captured, names, is_routing = plain
+        return Outputs(logits.numpy(), captured.numpy(), tuple(names), is_routing)
+
     def accuracy(self, labels: NDArray[np.int64]) -> float:
         return float((self.logits.argmax(axis=1) == labels).mean())
 
 
 @torch.inference_mode()
 def evaluate(
-    model: nn.Module, split: Split, moments: tuple[Tensor, Tensor], image_size: int, device: torch.device
+    model: nn.Module,
+    images: Images,
+    moments: tuple[Tensor, Tensor],
+    image_size: int,
+    device: torch.device,
+    progress: Progress = quiet,
 ) -> Outputs:
-    """Run the model once over a split in evaluation mode; nothing but the outputs grows with n.
+    """Run the model once over some images in evaluation mode; nothing but the outputs grows with n.
 
     A model with routing is captured as entropies, any other as the token-mean norm of each block's output.
     """
     was_training = model.training
     model.eval()
     try:
-        return _evaluate(model, split, moments, image_size, device)
+        return _evaluate(model, images, moments, image_size, device, progress)
     finally:
         model.train(was_training)
 
 
 def _evaluate(
-    model: nn.Module, split: Split, moments: tuple[Tensor, Tensor], image_size: int, device: torch.device
+    model: nn.Module,
+    images: Images,
+    moments: tuple[Tensor, Tensor],
+    image_size: int,
+    device: torch.device,
+    progress: Progress,
 ) -> Outputs:
     is_routing = bool(routing_layers(model))
-    n_samples = len(split.labels)
+    n_samples, done, started = len(images.labels), 0, time.perf_counter()
+    logits, captured = np.empty((n_samples, 0), np.float32), np.empty((n_samples, 0), np.float32)
     with (capture_entropies if is_routing else capture_block_norms)(model) as capture:
-        logits, captured = np.empty((n_samples, 0), np.float32), np.empty((n_samples, 0), np.float32)
-        for start in range(0, n_samples, EVALUATION_BATCH):
-            rows = slice(start, start + EVALUATION_BATCH)
-            images = torch.from_numpy(np.ascontiguousarray(split.images[rows])).to(device)
-            batch = model(to_input(images, moments, image_size)).float().cpu().numpy()
+        for pixels in images.batches(EVALUATION_BATCH):
+            batch = model(to_input(torch.from_numpy(pixels).to(device), moments, image_size)).float().cpu().numpy()
             values = capture.take().float().cpu().numpy()
-            if start == 0:  # the first pass shows how many classes and layers there are
+            if done == 0:  # the first pass shows how many classes and layers there are
                 logits = np.empty((n_samples, batch.shape[1]), np.float32)
                 captured = np.empty((n_samples, values.shape[1]), np.float32)
+            rows = slice(done, done + len(batch))
             logits[rows], captured[rows] = batch, values
+            done += len(batch)
+            rate = done / (time.perf_counter() - started)
+            end = UNDER_WAY if done < n_samples else ""
+            progress(done / n_samples, f"{done:,} of {n_samples:,} images, {rate:,.0f} images per second{end}")
     return Outputs(logits, captured, tuple(capture.names), is_routing)

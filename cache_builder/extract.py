@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,30 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
-from torch import Tensor, nn
+from scipy.special import log_softmax, logsumexp, softmax
+from torch import nn
 
-from cache_builder.checkpoint import check_images, load_weights, read_torch_file
+from cache_builder.checkpoint import check_images, load_weights, read_weights
 from cache_builder.config import RunConfig
-from cache_builder.datasets import ImageData
+from cache_builder.datasets import ImageData, StoredData, Watched
+from cache_builder.datasets import moments as moments_of
+from cache_builder.devices import pick_device
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.models.registry import backbone as backbone_named
 from cache_builder.models.registry import create_model
+from cache_builder.progress import quiet
 from cache_builder.provenance import describe
 from cache_builder.routing import RoutingLayer, routing_layers
-from cache_builder.train import Trained, build_model, input_size, pick_device
+from cache_builder.train import Trained, build_model, input_size
 from engine.core import validation
-from engine.core.errors import CacheError, InvalidInput, first_line
+from engine.core.errors import InvalidInput
+from engine.core.types import Progress
 from engine.store import Layer, RunRecord
+from engine.store.half import MANY_CLASSES
+
+TRAINED = "cache_builder train"
+Data = ImageData | StoredData
+"""A data set in memory, or as it lies on disk."""
 
 
 def _captured_fields(outputs: Outputs, layers: list[RoutingLayer]) -> dict[str, Any]:
@@ -45,14 +54,16 @@ def _history_fields(history: dict[str, list[Any]]) -> dict[str, Any]:
     return fields
 
 
-def _record(config: RunConfig, data: ImageData, model: nn.Module, outputs: Outputs, /, **others: Any) -> RunRecord:
+def _record(
+    config: RunConfig, labels: NDArray[np.int64], model: nn.Module, outputs: Outputs, /, **others: Any
+) -> RunRecord:
     """A run of ours: what follows from its config and outputs, and the other fields, which may replace those."""
     identity = ("run_id", "suite", "backbone", "dataset", "variant", "block_size", "seed")
     fields = {
         **{name: getattr(config, name) for name in identity},
         "epoch": config.epochs,
         "logits": outputs.logits,
-        "labels": data.test.take(config.limit_test).labels,
+        "labels": labels,
         **_captured_fields(outputs, routing_layers(model)),
         "config": config.as_dict(),
     }
@@ -60,15 +71,22 @@ def _record(config: RunConfig, data: ImageData, model: nn.Module, outputs: Outpu
 
 
 def trained_record(config: RunConfig, data: ImageData, trained: Trained, device: torch.device) -> RunRecord:
-    """The run as its last epoch left it."""
+    """The run as its last epoch left it, or the epoch chosen on validation images, which its config then names."""
+    chosen = {} if config.validation is None else {"chosen_epoch": trained.epoch}
     return _record(
         config,
-        data,
+        data.test.take(config.limit_test).labels,
         trained.model,
-        trained.members[-1],
+        trained.outputs,
         **_history_fields(trained.history),
-        provenance=describe("cache_builder train", device, trained.seconds, data.fingerprint),
+        epoch=trained.epoch,
+        config={**config.as_dict(), **chosen},
+        provenance=_trained_provenance(TRAINED, data, trained, device),
     )
+
+
+def _trained_provenance(source: str, data: ImageData, trained: Trained, device: torch.device) -> dict[str, Any]:
+    return {**describe(source, device, trained.seconds, data.fingerprint), "precision": trained.precision}
 
 
 def mean_probability_logits(members: list[Outputs]) -> NDArray[np.float32]:
@@ -81,67 +99,98 @@ def ensemble_record(config: RunConfig, data: ImageData, trained: Trained, device
     """The ensemble of the last sampled epochs of one run: mean probabilities, mean routing profile.
 
     It is a run of its own in the suite `<suite>-last<number of members>`, so that it never mixes with single models.
+    One of many classes keeps confidence and predictions but no logits, which would be most of its bytes.
     """
     profile = np.stack([member.captured for member in trained.members]).mean(axis=0, dtype=np.float64)
     merged = replace(
         trained.members[-1], logits=mean_probability_logits(trained.members), captured=profile.astype(np.float32)
     )
     suffix = f"last{len(trained.members)}"
+    instead: dict[str, Any] = {}
+    if data.n_classes >= MANY_CLASSES:
+        probability = softmax(merged.logits.astype(np.float64), axis=1)
+        instead = {
+            "logits": None,
+            "n_classes": data.n_classes,
+            "predictions": probability.argmax(axis=1),
+            "confidence": probability.max(axis=1),
+        }
     return _record(
         config,
-        data,
+        data.test.take(config.limit_test).labels,
         trained.model,
         merged,
+        **instead,
         run_id=f"{config.run_id}-{suffix}",
         suite=f"{config.suite}-{suffix}",
         config={**config.as_dict(), "member_epochs": trained.member_epochs},
-        provenance=describe("cache_builder train, ensemble", device, trained.seconds, data.fingerprint),
+        provenance=_trained_provenance("cache_builder train, ensemble", data, trained, device),
     )
+
+
+@dataclass(frozen=True)
+class Subset:
+    """`limit` random images of the test set, the same ones for the same seed, in their order; None: all of them."""
+
+    limit: int | None = None
+    seed: int = 42
+
+    def rows(self, n_samples: int) -> NDArray[np.int64] | None:
+        if self.limit is None:
+            return None
+        validation.whole("--limit", self.limit, 1)
+        return np.sort(np.random.default_rng(self.seed).permutation(n_samples)[: self.limit])
+
+    def fields(self) -> dict[str, int]:
+        return {} if self.limit is None else {"subset": self.limit, "subset_seed": self.seed}
+
+
+WHOLE = Subset()
 
 
 def extract_checkpoint(
-    state: Mapping[str, Any], data: ImageData, *, run_id: str | None = None, device: str = "auto"
+    state: Mapping[str, Any],
+    data: Data,
+    *,
+    run_id: str | None = None,
+    subset: Subset = WHOLE,
+    device: str = "auto",
+    progress: Progress = quiet,
 ) -> RunRecord:
-    """Evaluate a checkpoint of ours, as `load_checkpoint` read it, again; the config, and so the model, are in it."""
+    """Evaluate a checkpoint of ours, as `load_checkpoint` read it, again; the config, and so the model, are in it.
+
+    Only the test images are read, batch by batch; how they are scaled is in the checkpoint too.
+    """
     config = RunConfig.from_mapping(state["config"])
     if data.name != config.dataset:
         raise InvalidInput("data", f"the images of {config.dataset}, which the checkpoint was trained on", data.name)
-    check_images(state, data.fingerprint, config.run_id, "point --data to those")
     chosen = pick_device(device)
-    model = build_model(config, data)
-    load_weights(model, state["model"], f"{config.run_id}: its checkpoint does not fit its config")
+    model = build_model(config, state["n_classes"], state["channels"])
+    best = state["best"]
+    load_weights(model, (best or state)["model"], f"{config.run_id}: its checkpoint does not fit its config")
     started = time.perf_counter()
-    split = data.test.take(config.limit_test)
-    outputs = evaluate(model.to(chosen), split, data.moments, input_size(config), chosen)
+    kept = np.arange(len(data.test.labels))[: config.limit_test]
+    rows = subset.rows(len(kept))
+    images = Watched(data.test, kept if rows is None else rows)
+    outputs = evaluate(model.to(chosen), images, state["moments"], input_size(config), chosen, progress)
+    if subset.limit is None:
+        check_images(state["test_fingerprint"], images.fingerprint, config.run_id, "point --data to those")
     return _record(
         config,
-        data,
+        images.labels,
         model,
         outputs,
         run_id=run_id or config.run_id,
-        epoch=state["epoch"],
+        epoch=(best or state)["epoch"],
         **_history_fields(state["history"]),
-        provenance=describe("cache_builder extract", chosen, time.perf_counter() - started, data.fingerprint),
+        config={**config.as_dict(), **subset.fields(), **({"chosen_epoch": best["epoch"]} if best else {})},
+        provenance=describe(
+            "cache_builder extract",
+            chosen,
+            time.perf_counter() - started,
+            state["fingerprint"] if subset.limit is None else images.fingerprint,
+        ),
     )
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    """The parameters in a .safetensors file, or in a torch file of tensors; nothing in it is executed."""
-    if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return load_file(path)
-        except (SafetensorError, OSError) as error:
-            raise CacheError(f"{path}: not a readable safetensors file ({first_line(error)})") from error
-    state = read_torch_file(path)
-    for key in ("state_dict", "model"):
-        if isinstance(state, dict) and isinstance(state.get(key), dict):
-            state = state[key]
-    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        raise CacheError(f"{path}: holds no parameters by name; save the model's state_dict()")
-    return state
 
 
 def _scale(name: str, values: Sequence[float], channels: int) -> list[float]:
@@ -152,15 +201,15 @@ def _scale(name: str, values: Sequence[float], channels: int) -> list[float]:
 
 
 def _normalisation(
-    data: ImageData, backbone: str, mean: Sequence[float] | None, std: Sequence[float] | None
+    data: Data, backbone: str, mean: Sequence[float] | None, std: Sequence[float] | None
 ) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel in 0..1: as given, else those of timm's weights, else the data's."""
-    usual = backbone_named(backbone)
-    own = [(moment.flatten().double() / 255).tolist() for moment in data.moments]
-    if len(usual.mean) == data.channels:
-        own = [list(usual.mean), list(usual.std)]
-    means = own[0] if mean is None else _scale("--mean", mean, data.channels)
-    deviations = own[1] if std is None else _scale("--std", std, data.channels)
+    usual, channels = backbone_named(backbone), data.test.channels
+    own: list[list[float]] = [list(usual.mean), list(usual.std)]
+    if len(usual.mean) != channels and (mean is None or std is None):
+        own = [(moment.flatten().double() / 255).tolist() for moment in moments_of(data.training())]
+    means = own[0] if mean is None else _scale("--mean", mean, channels)
+    deviations = own[1] if std is None else _scale("--std", std, channels)
     if min(deviations) <= 0:
         raise InvalidInput("--std", "numbers above 0", validation.shown(deviations))
     return means, deviations
@@ -168,7 +217,7 @@ def _normalisation(
 
 def extract_timm(
     path: str | Path,
-    data: ImageData,
+    data: Data,
     *,
     backbone: str,
     image_size: int,
@@ -176,7 +225,9 @@ def extract_timm(
     suite: str = "timm",
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    subset: Subset = WHOLE,
     device: str = "auto",
+    progress: Progress = quiet,
 ) -> RunRecord:
     """Evaluate a timm checkpoint of a plain model; without routing, its per-block norms become extra columns."""
     means, deviations = _normalisation(data, backbone, mean, std)
@@ -184,13 +235,14 @@ def extract_timm(
         (torch.tensor(values, dtype=torch.float64) * 255).float().view(-1, 1, 1) for values in (means, deviations)
     ]
     chosen = pick_device(device)
-    weights = _read_weights(Path(path))
-    model = create_model(backbone, n_classes=data.n_classes, image_size=image_size, channels=data.channels)
+    weights = read_weights(Path(path))
+    model = create_model(backbone, n_classes=data.n_classes, image_size=image_size, channels=data.test.channels)
     load_weights(
         model, weights, f"{path}: does not fit {backbone} with {data.n_classes} classes at {image_size} pixels"
     )
     started = time.perf_counter()
-    outputs = evaluate(model.to(chosen), data.test, (moments[0], moments[1]), image_size, chosen)
+    images = Watched(data.test, subset.rows(len(data.test.labels)))
+    outputs = evaluate(model.to(chosen), images, (moments[0], moments[1]), image_size, chosen, progress)
     return RunRecord(
         run_id=run_id,
         suite=suite,
@@ -198,7 +250,7 @@ def extract_timm(
         dataset=data.name,
         variant="baseline",
         logits=outputs.logits,
-        labels=data.test.labels,
+        labels=images.labels,
         **_captured_fields(outputs, []),
         config={
             "backbone": backbone,
@@ -206,6 +258,7 @@ def extract_timm(
             "image_size": image_size,
             "mean": means,
             "std": deviations,
+            **subset.fields(),
         },
-        provenance=describe("cache_builder extract", chosen, time.perf_counter() - started, data.fingerprint),
+        provenance=describe("cache_builder extract", chosen, time.perf_counter() - started, images.fingerprint),
     )

@@ -14,9 +14,10 @@ import torch
 from cache_builder.checkpoint import RunIsClaimed, claimed
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, load_dataset
-from cache_builder.extract import ensemble_record, trained_record
+from cache_builder.devices import pick_device
+from cache_builder.extract import TRAINED, ensemble_record, trained_record
 from cache_builder.provenance import code_version
-from cache_builder.train import input_size, pick_device, train
+from cache_builder.train import input_size, train
 from engine.core.errors import CacheError, RouteCalError, first_line
 from engine.core.types import Progress
 from engine.store import write_shard
@@ -32,6 +33,7 @@ class Places:
     shards: Path
     device: str = "auto"
     threads: int = 1
+    amp: str = "auto"
 
     def make_shards_folder(self) -> None:
         try:
@@ -50,8 +52,9 @@ class Outcome:
 
 
 @lru_cache(maxsize=2)
-def _dataset(name: str, root: Path, side: int) -> ImageData:
-    return load_dataset(name, root, folder_side=side)
+def _dataset(name: str, root: Path, side: int, held_out: int | None) -> ImageData:
+    data = load_dataset(name, root, folder_side=side)
+    return data if held_out is None else data.held_out(held_out)
 
 
 def is_finished(config: RunConfig, shards: Path) -> bool:
@@ -65,7 +68,8 @@ def is_finished(config: RunConfig, shards: Path) -> bool:
         raise CacheError(
             f"{path.name}: made with other settings ({', '.join(differing)}); remove it, or change the suite's name"
         )
-    return stored.epoch == config.epochs  # `extract` makes shards of checkpoints in training, too
+    # `extract` makes shards of checkpoints in training, too.
+    return stored.epoch == config.epochs or stored.provenance["source"] == TRAINED
 
 
 @contextmanager
@@ -89,8 +93,10 @@ def run_one(config: RunConfig, places: Places, progress: Progress) -> bool:
     with claimed(places.runs / config.run_id), without_denormals():
         if is_finished(config, places.shards):
             return False
-        data = _dataset(config.dataset, places.data, input_size(config))
-        trained = train(config, data, places.runs / config.run_id, device=places.device, progress=progress)
+        data = _dataset(config.dataset, places.data, input_size(config), config.held_out)
+        trained = train(
+            config, data, places.runs / config.run_id, device=places.device, amp=places.amp, progress=progress
+        )
         if config.ensemble_last > 1 and len(trained.members) > 1:
             write_shard(ensemble_record(config, data, trained, device), places.shards)
         write_shard(trained_record(config, data, trained, device), places.shards)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 from cache_builder.config import RunConfig
+from cache_builder.devices import pick_device, spread
 from cache_builder.one_run import Outcome, Places, attempt, is_finished
-from cache_builder.train import pick_device
 from cache_builder.workers import Outcomes, in_processes
 from engine.core import validation
 from engine.core.types import Progress
@@ -49,10 +50,24 @@ class Overall:
         self.report(outcome.run_id, 1.0, f"{outcome.status}, {outcome.reason}" if outcome.reason else outcome.status)
 
 
-def sweep(configs: Sequence[RunConfig], places: Places, *, workers: int = 1, progress: Progress) -> list[Outcome]:
-    """Train every run that has no shard yet; returns what became of each of these. One worker means this process."""
+def sweep(
+    configs: Sequence[RunConfig],
+    places: Places,
+    *,
+    workers: int = 1,
+    gpus: list[int] | None = None,
+    progress: Progress,
+) -> list[Outcome]:
+    """Train every run that has no shard yet; returns what became of each of these. One worker means this process.
+
+    Several workers take the machine's GPUs in turn, or those in `gpus`.
+    """
     validation.whole("workers", workers, 1)
-    pick_device(places.device)  # one that is not there would fail every run
+    devices = spread(places.device, workers, gpus)
+    for device in devices:
+        pick_device(device)  # one that is not there would fail every run
+    if workers == 1:
+        places = replace(places, device=devices[0])
     todo = pending(configs, places)
     overall = Overall(len(configs), len(configs) - len(todo), progress)
 
@@ -61,7 +76,7 @@ def sweep(configs: Sequence[RunConfig], places: Places, *, workers: int = 1, pro
             yield attempt(config, places, partial(overall.report, config.run_id))
 
     outcomes = []
-    with closing(in_processes(todo, places, workers, overall.report) if workers > 1 else one_by_one()) as running:
+    with closing(in_processes(todo, places, devices, overall.report) if workers > 1 else one_by_one()) as running:
         for outcome in running:
             outcomes.append(outcome)
             overall.close(outcome)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,18 @@ from torch.nn.functional import cross_entropy
 
 from cache_builder.checkpoint import check_images, load_weights, resume_state, save_checkpoint
 from cache_builder.config import RunConfig
-from cache_builder.datasets import ImageData, augment, to_input
+from cache_builder.datasets import ImageData, Split, augment, split_fingerprint, to_input
+from cache_builder.devices import pick_device
 from cache_builder.evaluate import Outputs, evaluate
+from cache_builder.initial import start_from
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
+from cache_builder.precision import Precision
 from cache_builder.progress import UNDER_WAY, quiet
-from engine.core.errors import CacheError, InvalidInput, first_line
+from engine.core.errors import CacheError, InvalidInput
 from engine.core.types import Progress
+from engine.metrics import ece
+from engine.store.record import top_probability
 
 CHECKPOINT = "checkpoint.pt"
 NO_DECAY = ("pos_embed", "cls_token", "dist_token", "relative_position_bias_table", "queries", "norm_weights")
@@ -33,26 +39,19 @@ NO_DECAY = ("pos_embed", "cls_token", "dist_token", "relative_position_bias_tabl
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A finished run: the model, the outputs of the last sampled epochs (oldest first), and its history."""
+    """A finished run: the model and its outputs, those of the last sampled epochs (oldest first), and its history.
+
+    `epoch` is the one that model and outputs belong to: the last, or the best on the validation images.
+    """
 
     model: nn.Module
+    outputs: Outputs
+    epoch: int
     members: list[Outputs]
     member_epochs: list[int]
     history: dict[str, list[Any]]
     seconds: float
-
-
-def pick_device(name: str = "auto") -> torch.device:
-    """A device of this machine by its torch name; `auto` takes CUDA where it is there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InvalidInput("--device", "auto, cpu, cuda or cuda:1", f"{name!r} ({first_line(error)})") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InvalidInput("--device", f"one of this machine's {torch.cuda.device_count()} CUDA devices", repr(name))
-    return device
+    precision: str
 
 
 def derived_seed(*parts: int) -> int:
@@ -64,16 +63,22 @@ def input_size(config: RunConfig) -> int:
     return config.image_size or backbone(config.backbone).image_size
 
 
-def build_model(config: RunConfig, data: ImageData) -> nn.Module:
+def epoch_length(config: RunConfig, n_train: int) -> tuple[int, int]:
+    """Samples and optimiser steps of one epoch on so many training images."""
+    samples = min(config.epoch_samples or n_train, n_train)
+    return samples, max(1, samples // config.batch_size)
+
+
+def build_model(config: RunConfig, n_classes: int, channels: int) -> nn.Module:
     """The model of a config with the fresh weights of its seed."""
     torch.manual_seed(derived_seed(config.seed))
     return create_model(
         config.backbone,
         variant=config.variant,
         block_size=config.block_size,
-        n_classes=data.n_classes,
+        n_classes=n_classes,
         image_size=config.image_size,
-        channels=data.channels,
+        channels=channels,
     )
 
 
@@ -89,49 +94,51 @@ def loss_of(model: nn.Module, images: Tensor, labels: Tensor, config: RunConfig)
 class Trainer:
     """The state of one training run, and the steps that change it."""
 
-    def __init__(self, config: RunConfig, data: ImageData, directory: Path, device: torch.device) -> None:
+    def __init__(
+        self, config: RunConfig, data: ImageData, directory: Path, device: torch.device, amp: str = "auto"
+    ) -> None:
         self.config = config
         self.data = data
         self.device = device
         self.path = directory / CHECKPOINT
-        self.train_split = data.train.take(config.limit_train)
+        held = None if config.validation is None else data.held_out(config.validation)
+        self.train_split = (held or data).train.take(config.limit_train)
+        self.validation_split = None if held is None else held.test
         self.test_split = data.test.take(config.limit_test)
-        self.model = build_model(config, data).to(device)
+        self.model = build_model(config, data.n_classes, data.channels).to(device)
         self.optimizer = make_optimizer(
             self.model, config.learning_rate, config.weight_decay, config.query_learning_rate
         )
-        self.scaler = torch.amp.GradScaler(device.type, enabled=device.type == "cuda")
-        samples = min(config.epoch_samples or len(self.train_split.labels), len(self.train_split.labels))
-        self.epoch_samples = samples
-        self.steps_per_epoch = max(1, samples // config.batch_size)
+        self.precision = Precision(amp, device)
+        self.scaler = self.precision.scaler()
+        self.epoch_samples, self.steps_per_epoch = epoch_length(config, len(self.train_split.labels))
         self.epoch = 0
         self.seconds = 0.0
         self.members: list[tuple[int, Outputs]] = []
+        self.best: dict[str, Any] = {}
+        """Of the sampled epoch with the smallest validation ECE: that, its weights and outputs."""
         self.history: dict[str, list[Any]] = {
             name: [] for name in ("epoch", "layer", "mean_entropy", "std_entropy", "metric_epoch", "name", "value")
         }
 
     def resume(self) -> None:
-        """Take up the last finished epoch, if there is one."""
+        """Take up the last finished epoch, or start from the weights that the config names."""
         state = resume_state(self.path, self.config)
         if state is None:
+            if self.config.init is not None:
+                start_from(self.model, self.config.init)
             return
         run_id = self.path.parent.name
-        check_images(state, self.data.fingerprint, run_id, "remove that run folder")
+        check_images(state["fingerprint"], self.data.fingerprint, run_id, "remove that run folder")
         load_weights(self.model, state["model"], f"{run_id}: its checkpoint does not fit its config")
         self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
+        if state["scaler"]:  # empty where nothing was scaled, which a scaler that is on would refuse
+            self.scaler.load_state_dict(state["scaler"])
         self.epoch, self.seconds, self.history = state["epoch"], state["seconds"], state["history"]
-        self.members = [
-            (epoch, Outputs(logits.numpy(), captured.numpy(), tuple(names), is_routing))
-            for epoch, logits, captured, names, is_routing in state["members"]
-        ]
+        self.members = [(epoch, Outputs.from_plain(plain)) for epoch, plain in state["members"]]
+        self.best = state["best"]
 
     def save(self) -> None:
-        members = [
-            (epoch, torch.from_numpy(out.logits), torch.from_numpy(out.captured), list(out.names), out.is_routing)
-            for epoch, out in self.members
-        ]
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -139,8 +146,13 @@ class Trainer:
             "epoch": self.epoch,
             "seconds": self.seconds,
             "history": self.history,
-            "members": members,
+            "members": [(epoch, outputs.as_plain()) for epoch, outputs in self.members],
+            "best": self.best,
             "fingerprint": self.data.fingerprint,
+            "test_fingerprint": self.test_fingerprint,
+            "moments": self.data.moments,
+            "n_classes": self.data.n_classes,
+            "channels": self.data.channels,
         }
         save_checkpoint(self.path, self.config, state)
 
@@ -162,7 +174,7 @@ class Trainer:
             pixels = augment(images[rows], flips=flips, shift=shift, generator=generator).to(self.device)
             done = self.epoch * self.steps_per_epoch + step
             set_rate(self.optimizer, cosine_with_warmup(done, n_steps, n_warmup))
-            with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
+            with self.precision.autocast():
                 batch = to_input(pixels, self.data.moments, input_size(config))
                 loss = loss_of(self.model, batch, labels[rows].to(self.device), config)
             self.optimizer.zero_grad(set_to_none=True)
@@ -182,9 +194,16 @@ class Trainer:
             )
         return mean_loss
 
+    @cached_property
+    def test_fingerprint(self) -> str:
+        return split_fingerprint(self.test_split)
+
+    def evaluated(self, split: Split) -> Outputs:
+        return evaluate(self.model, split, self.data.moments, input_size(self.config), self.device)
+
     def sample(self, mean_loss: float) -> Outputs:
         """Evaluate, and add this epoch's rows to the history."""
-        outputs = evaluate(self.model, self.test_split, self.data.moments, input_size(self.config), self.device)
+        outputs = self.evaluated(self.test_split)
         self.members = [*self.members, (self.epoch, outputs)][-max(1, self.config.ensemble_last) :]
         history = self.history
         if outputs.is_routing:
@@ -195,11 +214,34 @@ class Trainer:
             history["mean_entropy"] += profile.mean(axis=0).tolist()
             history["std_entropy"] += profile.std(axis=0).tolist()
         accuracy = outputs.accuracy(self.test_split.labels)
-        for name, value in (("train_loss", mean_loss), ("test_accuracy", accuracy)):
+        metrics = {"train_loss": mean_loss, "test_accuracy": accuracy}
+        if self.validation_split is not None:
+            metrics["validation_ece"] = self._validate(self.validation_split, outputs)
+        for name, value in metrics.items():
             history["metric_epoch"].append(self.epoch)
             history["name"].append(name)
             history["value"].append(value)
         return outputs
+
+    def _validate(self, split: Split, outputs: Outputs) -> float:
+        """ECE on the validation images; the weights and outputs of the smallest so far are kept."""
+        held = self.evaluated(split)
+        error = ece(top_probability(held.logits), held.logits.argmax(axis=1) == split.labels)
+        if not self.best or error < self.best["ece"]:
+            model = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+            self.best = {"ece": error, "epoch": self.epoch, "model": model, "outputs": outputs.as_plain()}
+        return error
+
+    def finished(self) -> Trained:
+        """The last epoch, or the best on the validation images."""
+        epochs, members = zip(*self.members, strict=True)
+        outputs, epoch = members[-1], self.epoch
+        if self.best:
+            outputs, epoch = Outputs.from_plain(self.best["outputs"]), self.best["epoch"]
+            self.model.load_state_dict(self.best["model"])
+        return Trained(
+            self.model, outputs, epoch, list(members), list(epochs), self.history, self.seconds, self.precision.mode
+        )
 
     def is_sampled(self) -> bool:
         """Epochs counted back from the last one, at the stride, so that the final epoch is always among them."""
@@ -212,13 +254,14 @@ def train(
     directory: str | Path,
     *,
     device: str = "auto",
+    amp: str = "auto",
     progress: Progress = quiet,
 ) -> Trained:
-    """Train a run to its last epoch, or go on from where its folder says it stopped."""
+    """Train a run to its last epoch, or go on from where its folder says it stopped; `amp` as in `Precision`."""
     if config.dataset != data.name:
         raise InvalidInput("data", f"the images of {config.dataset}", f"those of {data.name}")
     Path(directory).mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(config, data, Path(directory), pick_device(device))
+    trainer = Trainer(config, data, Path(directory), pick_device(device), amp)
     trainer.resume()
     while trainer.epoch < config.epochs:
         started = time.perf_counter()
@@ -231,8 +274,7 @@ def train(
         trainer.save()
         left = trainer.seconds / trainer.epoch * (config.epochs - trainer.epoch)
         progress(trainer.epoch / config.epochs, f"{report}, {left / 60:.1f} min left")
-    epochs, members = zip(*trainer.members, strict=True)
-    return Trained(trainer.model, list(members), list(epochs), trainer.history, trainer.seconds)
+    return trainer.finished()
 
 
 def cosine_with_warmup(step: int, n_steps: int, n_warmup: int) -> float:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 
 from cache_builder.config import RunConfig
@@ -46,7 +47,8 @@ def _serve(pipe: Connection, parent: int) -> None:
 class Worker:
     """One process with a pipe of its own: shared ones could be left locked by a process that is killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        self.device = device
         context = multiprocessing.get_context("spawn")  # a forked torch may hang in its thread pool
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
@@ -55,7 +57,7 @@ class Worker:
 
     def give(self, config: RunConfig, places: Places) -> None:
         with suppress(OSError):  # a dead worker shows when its answer is read
-            self.pipe.send((config, places))
+            self.pipe.send((config, replace(places, device=self.device)))
 
     def cause_of_death(self) -> str:
         self.process.join(PATIENCE_SECONDS)
@@ -71,8 +73,8 @@ class Worker:
         self.pipe.close()
 
 
-def in_processes(todo: Sequence[RunConfig], places: Places, n_workers: int, report: Report) -> Outcomes:
-    """Train runs in processes of their own; a worker that dies fails its run and is replaced."""
+def in_processes(todo: Sequence[RunConfig], places: Places, devices: Sequence[str], report: Report) -> Outcomes:
+    """Train runs in a process for each device; a worker that dies fails its run and is replaced."""
     waiting = deque(todo)
     busy: dict[Connection, tuple[Worker, RunConfig]] = {}
 
@@ -82,8 +84,8 @@ def in_processes(todo: Sequence[RunConfig], places: Places, n_workers: int, repo
         worker.give(config, places)
 
     try:
-        for _ in range(min(n_workers, len(todo))):
-            employ(Worker())
+        for device in devices[: len(todo)]:
+            employ(Worker(device))
         while busy:
             for pipe in wait(list(busy)):
                 assert isinstance(pipe, Connection), "nothing else was waited for"
@@ -101,7 +103,7 @@ def in_processes(todo: Sequence[RunConfig], places: Places, n_workers: int, repo
                 if not alive or not waiting:
                     worker.stop()
                 if waiting:
-                    employ(worker if alive else Worker())
+                    employ(worker if alive else Worker(worker.device))
     finally:
         for worker, _ in busy.values():
             worker.stop()

@@ -10,9 +10,10 @@ import torch
 from cache_builder.checkpoint import load_checkpoint
 from cache_builder.commands.shared_options import refuse_taken
 from cache_builder.config import RunConfig
-from cache_builder.datasets import load_dataset
-from cache_builder.extract import extract_checkpoint, extract_timm
+from cache_builder.datasets import open_dataset
+from cache_builder.extract import Subset, extract_checkpoint, extract_timm
 from cache_builder.models.registry import backbone
+from cache_builder.progress import console
 from cache_builder.train import input_size
 from engine.core import validation
 from engine.core.errors import InvalidInput
@@ -34,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"for a timm checkpoint: the {what} to normalise each channel with, in 0..1 "
             "(default: what timm says of the model, or the training images' own)",
         )
+    parser.add_argument("--limit", type=int, metavar="N", help="evaluate N random images only, such as 5000")
+    parser.add_argument("--subset-seed", type=int, default=42, help="which ones --limit takes (default: 42)")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that holds the image data sets")
     parser.add_argument("--shards", type=Path, default=default_shards_directory(), help="where the run goes")
     parser.add_argument("--device", default="auto")
@@ -59,8 +62,14 @@ def _ours(arguments: argparse.Namespace) -> RunRecord:
     config = RunConfig.from_mapping(state["config"])
     run_id = arguments.run_id or config.run_id
     refuse_taken(arguments.shards, run_id)
-    data = load_dataset(config.dataset, arguments.data, folder_side=input_size(config))
-    return extract_checkpoint(state, data, run_id=run_id, device=arguments.device)
+    data = open_dataset(config.dataset, arguments.data, folder_side=input_size(config))
+    return extract_checkpoint(
+        state, data, run_id=run_id, subset=_subset(arguments), device=arguments.device, progress=console()
+    )
+
+
+def _subset(arguments: argparse.Namespace) -> Subset:
+    return Subset(arguments.limit, validation.whole("--subset-seed", arguments.subset_seed, 0))
 
 
 def _timms(arguments: argparse.Namespace) -> RunRecord:
@@ -73,11 +82,13 @@ def _timms(arguments: argparse.Namespace) -> RunRecord:
     refuse_taken(arguments.shards, run_id)
     return extract_timm(
         arguments.checkpoint,
-        load_dataset(arguments.dataset, arguments.data, folder_side=side),
+        open_dataset(arguments.dataset, arguments.data, folder_side=side),
         backbone=arguments.backbone,
         image_size=side,
         run_id=run_id,
         mean=arguments.mean,
         std=arguments.std,
+        subset=_subset(arguments),
         device=arguments.device,
+        progress=console(),
     )

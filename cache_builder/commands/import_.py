@@ -6,13 +6,16 @@ import argparse
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from cache_builder.commands.shared_options import refuse_taken
 from cache_builder.provenance import code_version
+from engine.core.errors import InvalidInput
 from engine.importing import (
     ColumnMapping,
     RunIdentity,
@@ -23,6 +26,7 @@ from engine.importing import (
     read_table,
 )
 from engine.store import default_shards_directory, write_shard
+from engine.store.record import EPOCH_COLUMNS
 
 _SINGLE = {
     "label": "column of true class numbers, from 0",
@@ -44,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("suite", "backbone", "dataset", "variant"):
         parser.add_argument(f"--{name}", default=getattr(defaults, name), help="(default: %(default)s)")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--block-size", type=int, help="of a Block-AR run")
     outputs = parser.add_mutually_exclusive_group()
     outputs.add_argument("--logits", metavar="PATTERN", help="matrix column, or one column per class")
     outputs.add_argument("--probabilities", metavar="PATTERN", help="the same for probabilities")
@@ -51,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("correct", "prediction", "label"):
         parser.add_argument(f"--{name}", metavar="COLUMN", help=_SINGLE[name])
     parser.add_argument("--profile", metavar="PATTERN", nargs="+", default=(), help="routing entropies in [0, 1]")
+    parser.add_argument(
+        "--epoch-entropies",
+        type=Path,
+        metavar="FILE",
+        help=f"entropies during training: a table with columns {', '.join(EPOCH_COLUMNS)}, layers counted from 1",
+    )
     parser.add_argument("--extra", metavar="PATTERN", nargs="+", default=(), help="further columns to keep")
     parser.add_argument("--out", type=Path, default=default_shards_directory(), help="directory for the shard")
 
@@ -60,10 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_taken(arguments.out, arguments.run_id)
     table = read_table(arguments.file)
     mapping = chosen_mapping(table, arguments)
-    identity = RunIdentity(
-        arguments.run_id, arguments.suite, arguments.backbone, arguments.dataset, arguments.variant, arguments.seed
-    )
-    record = build_record(table.columns, mapping, identity, _provenance(table, time.perf_counter() - start))
+    identity = RunIdentity(**{field.name: getattr(arguments, field.name) for field in fields(RunIdentity)})
+    during = None if arguments.epoch_entropies is None else epoch_entropies(arguments.epoch_entropies)
+    record = build_record(table.columns, mapping, identity, _provenance(table, time.perf_counter() - start), during)
     path = write_shard(record, arguments.out)
     roles = {role: value for role, value in vars(mapping).items() if value}
     print("read as: " + "; ".join(f"{role} = {_listed(value)}" for role, value in roles.items()))
@@ -73,6 +83,15 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"left out: {name} {reason}")
     print(f"wrote {path}: {record.n_samples:,} samples, accuracy {record.accuracy:.4f}; publish it to see it")
     return 0
+
+
+def epoch_entropies(file: Path) -> pd.DataFrame:
+    """Mean and standard deviation over samples of H_l after some epochs, one row per epoch and layer."""
+    columns = read_table(file).columns
+    missing = [name for name in EPOCH_COLUMNS if name not in columns or columns[name].ndim != 1]
+    if missing:
+        raise InvalidInput("--epoch-entropies", f"columns {', '.join(EPOCH_COLUMNS)}", f"no {', '.join(missing)}")
+    return pd.DataFrame({name: columns[name] for name in EPOCH_COLUMNS})
 
 
 def chosen_mapping(table: Table, arguments: argparse.Namespace) -> ColumnMapping:

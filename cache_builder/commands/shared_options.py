@@ -16,18 +16,26 @@ if TYPE_CHECKING:
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
+    from cache_builder.precision import MODES  # brings torch, which `import` does without
+
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that holds the image data sets")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where checkpoints go (default: runs)")
     parser.add_argument("--shards", type=Path, default=default_shards_directory(), help="where finished runs go")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=int, default=1, help="processor threads per run (default: 1)")
+    parser.add_argument(
+        "--amp",
+        choices=MODES,
+        default="auto",
+        help="mixed precision while training (default: auto, which is bf16 or fp16 on a GPU and off elsewhere)",
+    )
 
 
 def places_from(arguments: argparse.Namespace) -> Places:
-    from cache_builder.one_run import Places  # brings torch, which `import` does without
+    from cache_builder.one_run import Places  # so does this
 
     validation.whole("--threads", arguments.threads, 1)
-    return Places(arguments.data, arguments.runs, arguments.shards, arguments.device, arguments.threads)
+    return Places(arguments.data, arguments.runs, arguments.shards, arguments.device, arguments.threads, arguments.amp)
 
 
 def refuse_taken(shards: Path, run_id: str) -> None:

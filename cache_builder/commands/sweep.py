@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cache_builder.commands.shared_options import add_places, places_from
 from cache_builder.config import load_recipe
+from cache_builder.devices import parse_gpus
+from cache_builder.plan import plan, plan_table
 from cache_builder.progress import console
 from cache_builder.ray_sweep import sweep_on_ray
 from cache_builder.sweep import pending, sweep
@@ -19,7 +21,7 @@ from engine.store import publish, shard_paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", help="paper, micro, smoke, bundled, or the path of a YAML file")
+    parser.add_argument("recipe", help="paper, finetune, replica, smoke or another of ours, or the path of a YAML file")
     parser.add_argument(
         "--only", default="*", metavar="PATTERN", help="only runs whose name matches, such as '*cifar10*'"
     )
@@ -27,8 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--list", action="store_true", help="print the runs and whether each is finished, train nothing"
     )
     parser.add_argument(
-        "--workers", type=int, help="processes on this machine (default: 1; with --ray local, one per processor)"
+        "--plan",
+        action="store_true",
+        help="print the runs with parameters, routing layers, steps and an estimate of memory, train nothing",
     )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        help="processes on this machine, which take its GPUs in turn (default: 1, or one per GPU of --gpus; "
+        "with --ray local, one per processor)",
+    )
+    parser.add_argument("--gpus", metavar="0,2,3", help="the GPUs of this machine to use (default: all, for --workers)")
     parser.add_argument("--ray", metavar="ADDRESS", help="run as Ray tasks: auto, a head's address, or local")
     parser.add_argument("--gpus-per-run", type=float, default=1.0, help="with --ray and a GPU device (default: 1)")
     parser.add_argument(
@@ -50,10 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
         for config in configs:
             print(f"{'to do   ' if config.run_id in unfinished else 'finished'}  {config.run_id}")
         return 0
+    if arguments.plan:
+        print(plan_table([plan(config, places.data) for config in configs]))
+        return 0
+    gpus = None if arguments.gpus is None else parse_gpus(arguments.gpus)
+    if gpus is not None and arguments.ray is not None:
+        raise InvalidInput("--gpus", "none with --ray, which hands out GPUs itself", arguments.gpus)
     if arguments.ray is None:
-        outcomes = sweep(
-            configs, places, workers=1 if arguments.workers is None else arguments.workers, progress=console()
-        )
+        workers = len(gpus or [0]) if arguments.workers is None else arguments.workers
+        outcomes = sweep(configs, places, workers=workers, gpus=gpus, progress=console())
     else:
         validation.number("--gpus-per-run", arguments.gpus_per_run)
         outcomes = sweep_on_ray(

@@ -1,6 +1,37 @@
-"""Image data sets from local files, decoded once and augmented as batches."""
+"""Image data sets from local files: decoded once for training, batch by batch for evaluation."""
 
-from cache_builder.datasets.images import ImageData, Split, augment, to_input
-from cache_builder.datasets.registry import DATASETS, MissingDataset, load_dataset
+from cache_builder.datasets.images import (
+    ImageData,
+    Images,
+    Split,
+    Watched,
+    augment,
+    moments,
+    split_fingerprint,
+    to_input,
+)
+from cache_builder.datasets.registry import (
+    DATASETS,
+    MissingDataset,
+    StoredData,
+    dataset_facts,
+    load_dataset,
+    open_dataset,
+)
 
-__all__ = ["DATASETS", "ImageData", "MissingDataset", "Split", "augment", "load_dataset", "to_input"]
+__all__ = [
+    "DATASETS",
+    "ImageData",
+    "Images",
+    "MissingDataset",
+    "Split",
+    "StoredData",
+    "Watched",
+    "augment",
+    "dataset_facts",
+    "load_dataset",
+    "moments",
+    "open_dataset",
+    "split_fingerprint",
+    "to_input",
+]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import io
+import itertools
 import math
 import pickle
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from PIL import Image
@@ -39,31 +42,32 @@ def reading(what: Path | str) -> Iterator[None]:
         yield
     except RouteCalError:
         raise
-    except Exception as error:  # tarfile, gzip, pickle, Pillow and Arrow raise dozens of kinds for a damaged file
+    except Exception as error:  # tarfile, pickle, Pillow and Arrow raise dozens of kinds for a damaged file
         raise CacheError(
             f"{what}: cannot be read ({type(error).__name__}: {first_line(error)}); fetch the data set again"
         ) from error
 
 
-def decode(images: Sequence[bytes | Path], side: int | None, source: str = "") -> NDArray[np.uint8]:
-    """(n, channels, side, side); with `side`, the short edge is resized to it and the centre is cut out.
+Encoded = Path | tuple[str, bytes]
+"""An image file, or where an image that is no file of its own lies, with its bytes."""
 
-    `source` is where images that are not files of their own come from.
-    """
+
+def decode(images: Sequence[Encoded], side: int | None) -> NDArray[np.uint8]:
+    """(n, channels, side, side); with `side`, the short edge is resized to it and the centre is cut out."""
     pixels: NDArray[np.uint8] | None = None
     for number, image in enumerate(images):
-        with reading(image if isinstance(image, Path) else f"{source}, image {number}"):
-            array = _decoded(image, side)
+        with reading(image if isinstance(image, Path) else image[0]):
+            array = _decoded(image if isinstance(image, Path) else io.BytesIO(image[1]), side)
             if pixels is None:
-                pixels = _allocate((len(images), *array.shape))
+                pixels = np.empty((len(images), *array.shape), dtype=np.uint8)
             pixels[number] = array
     if pixels is None:
         raise CacheError("there are no images to decode")
     return pixels
 
 
-def _decoded(image: bytes | Path, side: int | None) -> NDArray[np.uint8]:
-    with Image.open(image if isinstance(image, Path) else io.BytesIO(image)) as opened:
+def _decoded(image: Path | io.BytesIO, side: int | None) -> NDArray[np.uint8]:
+    with Image.open(image) as opened:
         converted = opened.convert("RGB")
     if side is not None and converted.size != (side, side):
         scale = side / min(converted.size)
@@ -73,21 +77,114 @@ def _decoded(image: bytes | Path, side: int | None) -> NDArray[np.uint8]:
     return np.asarray(converted).transpose(2, 0, 1)
 
 
-def read_parquet(files: Sequence[Path], label_column: str | None = None) -> Split:
+class Stored:
+    """Images that are decoded as they are asked for, the next batch while the last one is used."""
+
+    channels = 3
+
+    def __init__(self, where: Path, labels: NDArray[np.int64], side: int | None) -> None:
+        self.where, self.labels, self.side = where, labels, side
+
+    def encoded(self, rows: NDArray[np.int64]) -> Iterator[Encoded]:
+        raise NotImplementedError
+
+    def batches(self, size: int, rows: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.uint8]]:
+        images = self.encoded(np.arange(len(self.labels)) if rows is None else rows)
+        with ThreadPoolExecutor(1) as pool:
+
+            def next_batch() -> NDArray[np.uint8] | None:
+                some = list(itertools.islice(images, size))
+                return decode(some, self.side) if some else None
+
+            coming = pool.submit(next_batch)
+            while (batch := coming.result()) is not None:
+                coming = pool.submit(next_batch)
+                yield batch
+
+    def load(self) -> Split:
+        """All of them, in memory, or on disk when they are many."""
+        pixels: NDArray[np.uint8] | None = None
+        done = 0
+        for batch in self.batches(1024):
+            with reading(self.where):  # the images of two files may differ in size
+                if pixels is None:
+                    pixels = _allocate((len(self.labels), *batch.shape[1:]))
+                pixels[done : done + len(batch)] = batch
+            done += len(batch)
+        if pixels is None:
+            raise CacheError(f"{self.where}: no images")
+        return Split(pixels, self.labels)
+
+
+class StoredFiles(Stored):
+    """directory/<class>/**/<image>, or any other list of image files."""
+
+    def __init__(self, files: Sequence[Path], labels: NDArray[np.int64], side: int | None) -> None:
+        super().__init__(files[0].parent, labels, side)
+        self.files = files
+
+    def encoded(self, rows: NDArray[np.int64]) -> Iterator[Encoded]:
+        return (self.files[row] for row in rows)
+
+
+class StoredParquet(Stored):
     """Hub-style files: an image column (struct with `bytes`) and an integer label column."""
-    images, labels = [], []
-    for file in sorted(files):
-        with reading(file):
-            table = pq.read_table(file)
-            names = table.column_names
-            image = next((name for name in ("img", "image") if name in names), None)
-            label = label_column or next((name for name in ("label", "fine_label") if name in names), None)
-            if image is None or label is None or label not in names:
-                raise CacheError(f"{file.name}: expected columns img or image, and {label or 'label'}; it has {names}")
-            images.append(decode(table[image].combine_chunks().field("bytes").to_pylist(), None, str(file)))
-            labels.append(table[label].to_numpy().astype(np.int64))
-    with reading(files[0].parent):  # the images of two files may differ in size
-        return Split(np.concatenate(images), np.concatenate(labels))
+
+    def __init__(self, files: Sequence[Path], label_column: str | None = None, side: int | None = None) -> None:
+        self.files: list[tuple[Path, str]] = []
+        labels = []
+        for file in sorted(files):
+            with reading(file):
+                names = pq.read_schema(file).names
+                image = next((name for name in ("img", "image") if name in names), None)
+                label = label_column or next((name for name in ("label", "fine_label") if name in names), None)
+                if image is None or label is None or label not in names:
+                    expected = f"columns img or image, and {label or 'label'}"
+                    raise CacheError(f"{file.name}: expected {expected}; it has {names}")
+                self.files.append((file, image))
+                labels.append(pq.read_table(file, columns=[label])[label].to_numpy().astype(np.int64))
+        super().__init__(files[0].parent, np.concatenate(labels), side)
+
+    def encoded(self, rows: NDArray[np.int64]) -> Iterator[Encoded]:
+        wanted = np.zeros(len(self.labels), dtype=bool)
+        wanted[rows] = True
+        position = 0
+        for file, column in self.files:
+            first = position
+            with reading(file):
+                for part in pq.ParquetFile(file).iter_batches(256, columns=[column]):
+                    kept = np.flatnonzero(wanted[position : position + len(part)])
+                    images = part.column(0).field("bytes").take(pa.array(kept)).to_pylist()
+                    numbers = kept + (position - first)
+                    yield from (
+                        (f"{file}, image {number}", image) for number, image in zip(numbers, images, strict=True)
+                    )
+                    position += len(part)
+
+
+class Deferred:
+    """A split of a format that can only be read whole, read when it is asked for."""
+
+    def __init__(self, read: Callable[[], Split]) -> None:
+        self.read = read
+
+    @cached_property
+    def split(self) -> Split:
+        return self.read()
+
+    def load(self) -> Split:
+        return self.split
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        return self.split.labels
+
+    @property
+    def channels(self) -> int:
+        return self.split.channels
+
+    def batches(self, size: int, rows: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.uint8]]:
+        return self.split.batches(size, rows)
 
 
 class _ArraysOnly(pickle.Unpickler):
@@ -121,22 +218,9 @@ def _unpacked(place: Path, member: str) -> bytes:
         return extracted.read()
 
 
-def read_idx(file: Path) -> NDArray[np.uint8]:
-    """An IDX file of unsigned bytes (the MNIST format), gzipped or not."""
-    with reading(file), gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
-        magic = stream.read(4)
-        if len(magic) != 4 or magic[:3] != b"\x00\x00\x08":
-            raise CacheError(f"{file.name}: not an IDX file of unsigned bytes")
-        shape = np.frombuffer(stream.read(4 * magic[3]), dtype=">u4").astype(int)
-        values = np.frombuffer(bytearray(stream.read()), dtype=np.uint8)  # a writable copy, as torch wants
-    if values.size != shape.prod():
-        raise CacheError(f"{file.name}: {values.size} bytes where its header announces {shape.prod()}")
-    return values.reshape(shape)
-
-
-def read_folder(directory: Path, side: int, classes: Sequence[str]) -> Split:
+def class_folders(directory: Path, side: int, classes: Sequence[str]) -> StoredFiles:
     """directory/<class>/**/<image>, with the class order given."""
-    files: list[bytes | Path] = []
+    files: list[Path] = []
     labels: list[int] = []
     for number, name in enumerate(classes):
         found = sorted(file for file in (directory / name).rglob("*") if file.suffix.lower() in IMAGE_SUFFIXES)
@@ -144,4 +228,4 @@ def read_folder(directory: Path, side: int, classes: Sequence[str]) -> Split:
         labels += [number] * len(found)
     if not files:
         raise CacheError(f"{directory.name}: no images below the class folders")
-    return Split(decode(files, side), np.asarray(labels, dtype=np.int64))
+    return StoredFiles(files, np.asarray(labels, dtype=np.int64), side)

@@ -21,11 +21,11 @@ VARIANTS = ("baseline", "full_ar", "block_ar", "drloc")
 
 MICRO_VIT = {
     "patch_size": 8, "embed_dim": 64, "depth": 6, "num_heads": 2, "mlp_ratio": 2.0, "qkv_bias": False,
-    "embed_layer": partial(ConvStem, n_refining=1),
+    "embed_layer": partial(ConvStem, channels=(32, 64, 64), strides=(2, 2, 1, 2)),
 }  # fmt: skip
 MICRO_SWIN = {
     "patch_size": 4, "embed_dim": 32, "depths": (2, 6), "num_heads": (1, 2), "mlp_ratio": 2.0, "window_size": 4,
-    "drop_path_rate": 0.0, "embed_layer": partial(ConvStem, n_refining=2),
+    "drop_path_rate": 0.0, "embed_layer": partial(ConvStem, channels=(32, 64, 64), strides=(2, 2, 1, 1)),
 }  # fmt: skip
 
 

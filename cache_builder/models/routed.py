@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -60,7 +61,7 @@ class Recorder:
         average = _average(tuple(map(len, self.waiting)), tokens, alpha.dtype, alpha.device)
         # alpha log alpha, and 0 at alpha = 0: a third of the time of `torch.special.entr`, which is minus this.
         products = alpha * alpha.clamp_min(torch.finfo(alpha.dtype).tiny).log()
-        with torch.autocast(alpha.device.type, enabled=False):  # a product in half precision would cost three digits
+        with as_it_is(alpha.device):  # a product in half precision would cost three digits
             per_token = average @ products
         self.reduced.append(per_token.view(len(self.waiting), self.batch, tokens).sum(dim=2))
         self.waiting.clear()
@@ -85,9 +86,25 @@ def _average(n_sources: tuple[int, ...], tokens: int, dtype: torch.dtype, device
         return (nn.functional.one_hot(owner).T * weights[:, None]).to(device)
 
 
+def as_it_is(device: torch.device) -> AbstractContextManager[None]:
+    """No mixed precision inside. A context costs as much as a small model's product, so there is none without need."""
+    active = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if active else nullcontext()
+
+
+def at_least_single(values: Tensor) -> Tensor:
+    """Half precision becomes float32; what is wider stays."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 def mixture(sources: list[Tensor], alpha: Tensor) -> Tensor:
-    """sum_t alpha_t V_t for T sources (..., D) and alpha (T, tokens of all samples)."""
-    weights = alpha.view(len(sources), *sources[0].shape[:-1], 1).unbind()
+    """sum_t alpha_t V_t for T sources (..., D) and alpha (T, tokens of all samples), in the last source's precision.
+
+    Mixed precision leaves alpha in float32 and may leave states in half, which `lerp` does not take together.
+    """
+    dtype = sources[-1].dtype
+    sources = [source.to(dtype) for source in sources]
+    weights = alpha.to(dtype).view(len(sources), *sources[0].shape[:-1], 1).unbind()
     if len(sources) == 2:
         return torch.lerp(sources[0], sources[1], weights[1])
     mixed = sources[0] * weights[0]
@@ -101,11 +118,13 @@ def mixture(sources: list[Tensor], alpha: Tensor) -> Tensor:
 def scores(state: Tensor, scaled_queries: Tensor) -> Tensor:
     """(V . q) / ||V|| for one state (..., D) and rows q = sqrt(D) (w * g), which is (V . (w * g)) / rms(V).
 
-    (M, tokens of all samples) for M rows, (tokens of all samples,) for a single vector.
+    (M, tokens of all samples) for M rows, (tokens of all samples,) for a single vector; always in float32, since a
+    product in half precision may overflow before it is divided by the norm.
     """
-    flat = state.reshape(-1, state.shape[-1])
-    norm = torch.linalg.vector_norm(flat, dim=-1).clamp_min(SMALLEST_NORM)
-    return (flat @ scaled_queries if scaled_queries.ndim == 1 else scaled_queries @ flat.T) / norm
+    with as_it_is(state.device):
+        flat, rows = at_least_single(state.reshape(-1, state.shape[-1])), at_least_single(scaled_queries)
+        norm = torch.linalg.vector_norm(flat, dim=-1).clamp_min(SMALLEST_NORM)
+        return (flat @ rows if rows.ndim == 1 else rows @ flat.T) / norm
 
 
 @dataclass(frozen=True, eq=False)

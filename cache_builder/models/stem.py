@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 
 class ConvStem(nn.Module):
-    """3x3 convolutions: log2(patch_size) of stride 2, then `n_refining` of stride 1.
+    """3x3 convolutions of the strides given, whose product is the patch size.
 
-    The first has `width` channels, the others twice as many, all with batch normalisation and ReLU; only the last
-    one projects to `embed_dim` instead.
+    All but the last have the `channels` given, batch normalisation and ReLU; the last one projects to `embed_dim`.
     Speaks the interface of timm's PatchEmbed as far as VisionTransformer and SwinTransformer use it: `grid_size`,
     `num_patches`, tokens (batch, N, D), or (batch, rows, columns, D) for `output_fmt="NHWC"`.
     """
@@ -24,21 +24,21 @@ class ConvStem(nn.Module):
         in_chans: int,
         embed_dim: int,
         output_fmt: str = "NLC",
-        width: int = 32,
-        n_refining: int = 0,
+        *,
+        channels: Sequence[int],
+        strides: Sequence[int],
         **_timm_defaults: object,
     ) -> None:
         super().__init__()
-        strides = [2] * round(math.log2(patch_size)) + [1] * n_refining
-        side, channels = img_size, in_chans
+        assert math.prod(strides) == patch_size
+        side, before = img_size, in_chans
         layers: list[nn.Module] = []
-        for number, stride in enumerate(strides):
-            last = number == len(strides) - 1
-            out = embed_dim if last else width * min(2, 2**number)
-            layers.append(nn.Conv2d(channels, out, 3, stride=stride, padding=1, bias=last))
+        for number, (out, stride) in enumerate(zip([*channels, embed_dim], strides, strict=True), start=1):
+            last = number == len(strides)
+            layers.append(nn.Conv2d(before, out, 3, stride=stride, padding=1, bias=last))
             if not last:
                 layers += [nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
-            channels = out
+            before = out
             side = -(-side // stride)
         self.layers = nn.Sequential(*layers)
         self.patch_size = patch_size

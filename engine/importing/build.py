@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from engine.core import validation
@@ -33,14 +34,20 @@ class RunIdentity:
     dataset: str = "unknown"
     variant: str = "imported"
     seed: int | None = None
+    block_size: int | None = None
 
 
 def build_record(
-    columns: Columns, mapping: ColumnMapping, identity: RunIdentity, provenance: Mapping[str, Any] | None = None
+    columns: Columns,
+    mapping: ColumnMapping,
+    identity: RunIdentity,
+    provenance: Mapping[str, Any] | None = None,
+    epochs: pd.DataFrame | None = None,
 ) -> RunRecord:
     """A run from logits, from probabilities (kept as their logarithms), or from confidence and correctness.
 
-    The mapping and what was done to the values are added to the provenance.
+    The mapping and what was done to the values are added to the provenance. `epochs` are entropies during training, as
+    `RunRecord` has them.
     """
     notes: list[str] = []
     fields: dict[str, Any] = {}
@@ -73,6 +80,7 @@ def build_record(
         **asdict(identity),
         **fields,
         extra={name: _vector(columns, name, "extra") for name in mapping.extra},
+        epochs=epochs,  # type: ignore[arg-type]
         provenance=dict(provenance or {}) | {"mapping": asdict(mapping), "notes": notes},
     )
 

@@ -18,6 +18,7 @@ from engine.core import validation
 from engine.core.errors import InvalidInput
 from engine.core.types import BoolArray, FloatArray, IntArray, RunData
 from engine.features import FEATURES
+from engine.store import half
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 MARKUP = frozenset("<>&\"'`\\")
@@ -140,7 +141,8 @@ class RunRecord:
 
     Attributes
     ----------
-    logits : (n, K) float32 or None; kept in single precision, and confidence is derived from what is kept.
+    logits : (n, K) float32 or None; confidence is derived from them in single precision. Of 50 classes and more they
+        are kept rounded to half precision, and only then may the confidence before rounding be given beside them.
     confidence : (n,) float64.  correct : (n,) bool.  labels, predictions : (n,) int64 or None.
     entropies : (n, L) float32 routing profile in [0, 1]; L is 0 without one.
     layers : L names and numbers of sources; H_1, H_2, ... if not given.
@@ -207,20 +209,25 @@ class RunRecord:
     def _take_logits(self) -> None:
         if self.labels is None:
             raise InvalidInput("labels", "class numbers beside the logits", "none")
-        for name in ("confidence", "correct", "predictions"):
-            if getattr(self, name) is not None:
-                raise InvalidInput(name, "nothing: it is derived from the logits and labels", "values")
-        logits = validation.matrix("logits", self.logits)  # type: ignore[arg-type]
+        logits = _single("logits", validation.matrix("logits", self.logits))  # type: ignore[arg-type]
         n, n_classes = logits.shape
+        for name in ("confidence", "correct", "predictions"):
+            if getattr(self, name) is not None and not (name == "confidence" and half.is_half(logits)):
+                raise InvalidInput(name, "nothing: it is derived from the logits and labels", "values")
         if n_classes < 2:
             raise InvalidInput("logits", "at least two classes", f"{n_classes}")
         if self.n_classes not in (None, n_classes):
             raise InvalidInput("n_classes", f"{n_classes}, the number of logit columns", f"{self.n_classes}")
-        self._set("logits", _single("logits", logits))
+        confidence, given = top_probability(logits), self.confidence
+        if given is not None:
+            given = validation.confidence(given, n).astype(np.float64)
+            if (np.abs(np.log(np.maximum(given, 1e-12)) - np.log(confidence)) > half.log_slack(logits)).any():
+                raise InvalidInput("confidence", "the top softmax probability of the logits, up to rounding", "others")
+        self._set("logits", half.rounded(logits))
         self._set("n_classes", int(n_classes))
         self._set("labels", _classes("labels", self.labels, n_classes, n))
-        self._set("predictions", self.logits.argmax(axis=1).astype(np.int64))  # type: ignore[union-attr]
-        self._set("confidence", top_probability(self.logits))  # type: ignore[arg-type]
+        self._set("predictions", logits.argmax(axis=1).astype(np.int64))
+        self._set("confidence", confidence if given is None else given)
         self._set("correct", self.predictions == self.labels)
 
     def _take_confidence(self) -> None:

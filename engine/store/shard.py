@@ -2,6 +2,7 @@
 
 Columns, where the run has them: `label`, `prediction`, `confidence`, `correct`, `H_1`..`H_L`, `logit_0`..`logit_{K-1}`,
 `extra_1`..`extra_M`. With logits, prediction, confidence and correctness are derived on reading and not stored.
+Logits in half precision (`half`) are one column of lists, `logits`, with the confidence before rounding beside it.
 Floats are stored byte-stream-split: their exponents compress, and a run of 10,000 x 16 layers x 10 classes
 stays under a megabyte.
 """
@@ -23,11 +24,14 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from engine.core.errors import CacheError, CorruptShard, InvalidInput, first_line
+from engine.store import half
 from engine.store.atomic import remove_leftovers, replacing
 from engine.store.record import EPOCH_COLUMNS, METRIC_COLUMNS, Layer, RunRecord, check_run_id
 
 FORMAT = 1
 _KEY = b"routecal"
+_LEAF = "logits.list.element"
+"""Parquet's name of the numbers in the column of lists."""
 _REMEDY = "remove the file and build or import the run again"
 Columns = dict[str, NDArray[Any]]
 
@@ -51,16 +55,16 @@ def write_shard(record: RunRecord, directory: Path | str) -> Path:
     columns = _columns(record)
     run = _describe(record)
     header = {"format": FORMAT, "run": run, "digest": _digest(run, columns)}
-    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(header)})
-    floats = [name for name, column in columns.items() if column.dtype.kind == "f"]
+    table = pa.table({name: _arrow(column) for name, column in columns.items()})
+    floats = [_LEAF if name == "logits" else name for name, column in columns.items() if column.dtype.kind == "f"]
     try:
         with replacing(path) as temporary:
             pq.write_table(
-                table,
+                table.replace_schema_metadata({_KEY: json.dumps(header)}),
                 temporary,
                 compression="zstd",
                 compression_level=9,
-                use_dictionary=[name for name in columns if name not in floats],
+                use_dictionary=[name for name, column in columns.items() if column.dtype.kind != "f"],
                 use_byte_stream_split=floats,
                 write_statistics=False,
             )
@@ -92,10 +96,7 @@ def _read(path: Path) -> tuple[RunRecord, dict[str, Any]]:
     header = _header(path, file)
     try:
         table = file.read()
-        columns: Columns = {
-            name: np.ascontiguousarray(column.to_numpy())
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
+        columns = {name: _numpy(column) for name, column in zip(table.column_names, table.columns, strict=True)}
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
         raise CorruptShard(f"{path}: damaged shard ({first_line(error)}); {_REMEDY}") from error
     if _digest(header["run"], columns) != header["digest"]:
@@ -122,7 +123,8 @@ def verify_shard(path: Path | str) -> RunRecord:
         below = record.logits.astype(np.float64)
         # An offset common to all logits of a row changes nothing, but kept in it would cost the digits after it.
         below -= below.max(axis=1, keepdims=True)
-        if not np.allclose(np.exp(-logsumexp(below, axis=1)), record.confidence, rtol=1e-12, atol=0):
+        slack = half.log_slack(record.logits) if half.is_half(record.logits) else 1e-12
+        if (np.abs(logsumexp(below, axis=1) + np.log(record.confidence)) > slack).any():
             raise CorruptShard(f"{path}: confidence differs from the softmax of the logits; {_REMEDY}")
         predictions = (below == 0).argmax(axis=1)  # of classes that tie for the largest logit, the first
         if not np.array_equal(predictions == record.labels, record.correct):
@@ -134,16 +136,32 @@ def _columns(record: RunRecord) -> Columns:
     columns: Columns = {}
     if record.labels is not None:
         columns["label"] = record.labels.astype(np.int32)
-    if record.logits is None:
-        if record.predictions is not None:
-            columns["prediction"] = record.predictions.astype(np.int32)
+    in_half = record.logits is not None and half.is_half(record.logits)
+    if record.logits is None and record.predictions is not None:
+        columns["prediction"] = record.predictions.astype(np.int32)
+    if record.logits is None or in_half:
         columns["confidence"] = record.confidence
+    if record.logits is None:
         columns["correct"] = record.correct
     columns |= {f"H_{layer + 1}": record.entropies[:, layer] for layer in range(record.n_layers)}
-    if record.logits is not None:
+    if record.logits is not None and in_half:
+        columns["logits"] = record.logits.astype(np.float16)
+    elif record.logits is not None:
         columns |= {f"logit_{k}": record.logits[:, k] for k in range(record.logits.shape[1])}
     columns |= {f"extra_{number}": column for number, column in enumerate(record.extra.values(), start=1)}
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}
+
+
+def _arrow(column: NDArray[Any]) -> pa.Array:
+    """A matrix becomes lists of equal length, row by row, so that its bytes are split and compressed together."""
+    return pa.array(column) if column.ndim == 1 else pa.FixedSizeListArray.from_arrays(column.ravel(), column.shape[1])
+
+
+def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    if not pa.types.is_fixed_size_list(column.type):
+        return np.ascontiguousarray(column.to_numpy())
+    values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(values).reshape(len(column), -1)
 
 
 def _describe(record: RunRecord) -> dict[str, Any]:
@@ -174,12 +192,14 @@ def _rebuild(run: Mapping[str, Any], columns: Columns) -> RunRecord:
     def stacked(names: list[str]) -> NDArray[Any] | None:
         return np.column_stack([columns[name] for name in names]) if names else None
 
-    has_logits = "confidence" not in columns
+    logits = columns.get("logits")
+    if "logit_0" in columns:
+        logits = stacked([f"logit_{k}" for k in range(run["n_classes"])])
     return RunRecord(
         **{name: run[name] for name in ("run_id", "suite", "backbone", "dataset", "variant", "block_size", "seed")},
         epoch=run["epoch"],
         n_classes=run["n_classes"],
-        logits=stacked([f"logit_{k}" for k in range(run["n_classes"])]) if has_logits else None,
+        logits=logits,
         labels=columns.get("label"),
         predictions=columns.get("prediction"),
         confidence=columns.get("confidence"),  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def main(folder, settings, n_kills):
     configs = [RunConfig.from_mapping(values) for values in settings]
     places = Places(data=folder, runs=folder / "runs", shards=folder / "shards", device="cpu")
     cache = folder / "cache.duckdb"
-    _dataset("digits", folder, 16)
+    _dataset("digits", folder, 16, None)
     places.shards.mkdir(parents=True)
     moments = random.Random(0)
     seen, ever, kills = set(), set(), 0

@@ -57,6 +57,42 @@ def test_every_format_gives_the_same_run(outputs, capsys):
     assert "3 shards checked, 0 with a problem" in capsys.readouterr().out
 
 
+def test_a_block_size_and_entropies_during_training_come_along(outputs, capsys):
+    folder, _, _ = outputs
+    (folder / "during.csv").write_text(
+        "epoch,layer,mean_entropy,std_entropy\n4,1,0.99,0.01\n4,2,0.98,0.02\n8,1,0.7,0.1\n8,2,0.6,0.2\n"
+    )
+    command = ["import", str(folder / "a.csv"), "--out", str(folder / "shards"), "--variant", "block_ar"]
+    named = ["--run-id", "theirs", "--block-size", "2", "--epoch-entropies", str(folder / "during.csv")]
+    assert main([*command, *named]) == 0
+    record = read_shard(folder / "shards" / "theirs.parquet")
+    assert record.block_size == 2
+    assert record.epochs.values.tolist() == [[4, 1, 0.99, 0.01], [4, 2, 0.98, 0.02], [8, 1, 0.7, 0.1], [8, 2, 0.6, 0.2]]
+    for text, message in (
+        ("epoch,layer\n1,1\n", "no mean_entropy"),
+        ("epoch,layer,mean_entropy,std_entropy\n1,3,1,0\n", "layer"),
+    ):
+        (folder / "wrong.csv").write_text(text)
+        assert main([*command, "--run-id", "wrong", "--epoch-entropies", str(folder / "wrong.csv")]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_results_are_a_row_per_cell_with_its_seeds(outputs, capsys):
+    folder, _, _ = outputs
+    for seed in ("1", "0"):
+        named = ["--run-id", f"run{seed}", "--seed", seed, "--variant", "block_ar", "--block-size", "2"]
+        assert main(["import", str(folder / "a.csv"), "--out", str(folder / "shards"), *named]) == 0
+    capsys.readouterr()
+    assert main(["results", str(folder / "shards")]) == 0
+    *_, row = capsys.readouterr().out.splitlines()
+    data, backbone, variant, accuracy, error, spread = (cell.strip() for cell in row.strip("|").split("|"))
+    record = read_shard(folder / "shards" / "run0.parquet")
+    assert (data, backbone, variant) == ("unknown", "unknown", "Block-AR (b = 2)")
+    assert accuracy == ", ".join([f"{100 * record.accuracy:.1f}"] * 2)
+    assert spread == ", ".join([f"{record.entropies.std(axis=1).std():.3f}"] * 2)
+    assert error.count(",") == 1
+
+
 def test_columns_named_by_hand(tmp_path, capsys):
     np.savez(
         tmp_path / "a.npz",

@@ -92,7 +92,7 @@ def test_sweep_lists_trains_and_publishes(places, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sweep", "bundeled"], "bundled"),
+        (["sweep", "replika"], "replica"),
         (["sweep", "smoke", "--only", "*imagenet*"], "--only"),
         (["extract", "absent.pt"], "absent.pt"),
         (["sweep", "smoke", "--device", "gpu"], "--device"),

@@ -3,20 +3,22 @@
 import pytest
 
 from cache_builder.config import RECIPES, Recipe, RunConfig, load_recipe
-from cache_builder.models import BACKBONES
+from cache_builder.models.registry import backbone
 from engine.core.errors import InvalidInput, UnknownName
 
 
-def test_bundled_recipe_is_the_papers_design_at_a_micro_scale():
-    runs = load_recipe("bundled").runs()
-    routed = [run for run in runs if run.variant in ("full_ar", "block_ar")]
+def test_the_replica_is_the_papers_design_at_a_micro_scale():
+    runs = load_recipe("replica").runs()
+    routed = [run for run in runs if run.variant == "full_ar" or run.block_size in (2, 3)]
     assert len(routed) == 30
     three_seeds = [run for run in routed if run.backbone != "micro_vit"]
     assert len(three_seeds) == 24
     assert {run.seed for run in three_seeds} == {0, 1, 2}
-    assert {run.dataset for run in routed if run.backbone == "micro_vit"} == {"cifar10", "fashion-mnist", "digits"}
-    controls = [(run.backbone, run.dataset, run.variant) for run in runs if run not in routed]
-    assert len(controls) == len(set(controls)) == 14
+    assert {run.dataset for run in routed if run.backbone == "micro_vit"} == {"cifar10", "cifar100", "tiny-imagenet"}
+    others = [run for run in runs if run not in routed]
+    assert [(run.dataset, run.block_size) for run in others if run.block_size] == [("cifar10", 4), ("cifar10", 6)]
+    assert len([run for run in others if run.block_size is None]) == 9
+    assert all(run.ensemble_last == (5 if run in routed and run.seed == 0 else 0) for run in runs)
 
 
 def test_paper_recipe_has_thirty_routed_runs_with_the_papers_settings():
@@ -31,7 +33,7 @@ def test_paper_recipe_has_thirty_routed_runs_with_the_papers_settings():
 def test_every_recipe_expands_to_known_backbones(name):
     runs = load_recipe(name).runs()
     assert runs
-    assert {run.backbone for run in runs} <= set(BACKBONES)
+    assert all(backbone(run.backbone).image_size for run in runs)
 
 
 def test_data_set_settings_stand_between_common_settings_and_choices():
@@ -41,7 +43,7 @@ def test_data_set_settings_stand_between_common_settings_and_choices():
 
 
 def test_config_survives_its_dictionary():
-    config = load_recipe("bundled").runs()[0]
+    config = load_recipe("replica").runs()[0]
     assert RunConfig.from_mapping(config.as_dict()) == config
 
 
@@ -77,8 +79,8 @@ def test_mistakes_in_a_recipe_are_named(tmp_path, content, error, message):
 
 
 def test_unknown_recipe_lists_those_there_are():
-    with pytest.raises(UnknownName, match="bundled"):
-        load_recipe("bundeled")
+    with pytest.raises(UnknownName, match="replica"):
+        load_recipe("replika")
 
 
 def test_a_recipe_that_is_not_text_is_named(tmp_path):

@@ -1,6 +1,5 @@
 """Readers against files written here in each format, and augmentation against its definition."""
 
-import gzip
 import io
 import pickle
 import tarfile
@@ -12,7 +11,17 @@ import pytest
 import torch
 from PIL import Image
 
-from cache_builder.datasets import MissingDataset, Split, augment, load_dataset, readers, registry, to_input
+from cache_builder.datasets import (
+    MissingDataset,
+    Split,
+    Watched,
+    augment,
+    load_dataset,
+    open_dataset,
+    readers,
+    split_fingerprint,
+    to_input,
+)
 from engine.core.errors import CacheError, InvalidInput
 
 
@@ -141,40 +150,6 @@ def test_damaged_parquet_and_images_in_it_are_named(tmp_path):
         load_dataset("cifar10", tmp_path)
 
 
-def write_idx(path, array):
-    header = b"\x00\x00\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
-    path.write_bytes(gzip.compress(header + array.tobytes()))
-
-
-def test_fashion_mnist_idx(tmp_path):
-    folder = tmp_path / "fashion-mnist"
-    folder.mkdir()
-    images = pixels(5, side=28, channels=1)[:, 0]
-    for part in ("train", "t10k"):
-        write_idx(folder / f"{part}-images-idx3-ubyte.gz", images)
-        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(5, dtype=np.uint8))
-    data = load_dataset("fashion-mnist", tmp_path)
-    assert data.channels == 1
-    assert np.array_equal(data.test.images[:, 0], images)
-    assert data.train.labels.tolist() == [0, 1, 2, 3, 4]
-
-
-def test_idx_shorter_than_its_header_is_refused(tmp_path):
-    file = tmp_path / "short.gz"
-    file.write_bytes(gzip.compress(b"\x00\x00\x08\x01" + np.array([9], ">u4").tobytes() + b"abc"))
-    with pytest.raises(CacheError, match="3 bytes where its header announces 9"):
-        readers.read_idx(file)
-
-
-@pytest.mark.parametrize(
-    "content", [b"no gzip", gzip.compress(b"\x00\x00\x08\x01" + b"x" * 999)[:-20]], ids=["other", "cut"]
-)
-def test_a_damaged_idx_file_is_named(tmp_path, content):
-    (tmp_path / "labels.gz").write_bytes(content)
-    with pytest.raises(CacheError, match=r"labels.gz: cannot be read"):
-        readers.read_idx(tmp_path / "labels.gz")
-
-
 def test_digits_are_the_real_ones():
     data = load_dataset("digits", "anywhere")
     assert (len(data.train.labels), len(data.test.labels)) == (899, 898)
@@ -214,6 +189,27 @@ def test_tiny_imagenet_layout(tmp_path):
     assert data.test.labels.tolist() == [1]
 
 
+@pytest.mark.parametrize(("folder", "test"), [("tiny-imagenet", "valid-00000-of-00001"), ("tiny-imagenet32", "test")])
+def test_tiny_imagenet_as_hubs_have_it(tmp_path, folder, test):
+    train, held = pixels(3, 32), pixels(2, 32)
+    write_parquet(tmp_path / folder / "data" / "train.parquet", train, [0, 199, 7], "image")
+    write_parquet(tmp_path / folder / "data" / f"{test}.parquet", held, [199, 3], "image")
+    data = load_dataset("tiny-imagenet", tmp_path)
+    np.testing.assert_array_equal(data.train.images, train)
+    assert (data.n_classes, data.shift, data.test.labels.tolist()) == (200, 4, [199, 3])
+
+
+def test_held_out_images_take_the_place_of_the_test_set(digits):
+    data = digits.held_out(100)
+    assert (len(data.train.labels), len(data.test.labels)) == (len(digits.train.labels) - 100, 100)
+    together = np.concatenate([data.train.images, data.test.images]).reshape(len(digits.train.labels), -1)
+    original = digits.train.images.reshape(len(together), -1)
+    assert sorted(map(bytes, together)) == sorted(map(bytes, original))
+    np.testing.assert_array_equal(digits.held_out(100).test.images, data.test.images)
+    with pytest.raises(InvalidInput, match="held_out"):
+        digits.held_out(len(digits.train.labels))
+
+
 def test_what_is_wrong_with_tiny_imagenet_is_named(tmp_path):
     root = tmp_path / "tiny-imagenet"
     tiny_imagenet_folder(root)
@@ -226,7 +222,7 @@ def test_what_is_wrong_with_tiny_imagenet_is_named(tmp_path):
     with pytest.raises(CacheError, match=r"val_0.JPEG: cannot be read"):
         load_dataset("tiny-imagenet", tmp_path)
     (root / "train").rename(root / "elsewhere")
-    with pytest.raises(MissingDataset, match="train is missing"):
+    with pytest.raises(MissingDataset, match="training images are missing"):
         load_dataset("tiny-imagenet", tmp_path)
 
 
@@ -236,19 +232,60 @@ def test_a_missing_data_set_says_what_to_put_where(tmp_path, name):
         load_dataset(name, tmp_path)
 
 
-def test_missing_fashion_mnist_names_the_package(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "DEBIAN_FASHION_MNIST", tmp_path / "absent")
-    with pytest.raises(MissingDataset, match="dataset-fashion-mnist"):
-        load_dataset("fashion-mnist", tmp_path)
-
-
-def test_many_pixels_are_kept_on_disk(monkeypatch):
-    raw = [encoded(image) for image in pixels(3)]
-    in_memory = readers.decode(raw, None)
+def test_many_pixels_are_kept_on_disk(tmp_path, monkeypatch):
+    write_parquet(tmp_path / "images.parquet", pixels(3), [0, 1, 2])
+    stored = readers.StoredParquet([tmp_path / "images.parquet"])
+    in_memory = stored.load().images
     monkeypatch.setattr(readers, "LARGEST_IN_MEMORY", 100)
-    on_disk = readers.decode(raw, None)
+    on_disk = stored.load().images
     assert isinstance(on_disk, np.memmap)
     assert np.array_equal(on_disk, in_memory)
+
+
+@pytest.mark.parametrize("form", ["parquet", "folder"])
+def test_images_stream_in_batches_of_any_rows(tmp_path, form):
+    """In two Parquet files or two class folders: the same images in the same order as all at once, none read twice."""
+    images, folder = pixels(7), tmp_path / "leaves"
+    if form == "parquet":
+        write_parquet(folder / "test-0.parquet", images[:4], [0, 0, 0, 0])
+        write_parquet(folder / "test-1.parquet", images[4:], [1, 1, 1])
+    for number, image in enumerate(images if form == "folder" else ()):
+        place = folder / "val" / f"class {number // 4}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.png").write_bytes(encoded(image))
+    data = open_dataset("leaves", tmp_path, folder_side=32)  # no training images: evaluation needs none
+    assert (data.n_classes, data.train, data.test.labels.tolist()) == (2, None, [0, 0, 0, 0, 1, 1, 1])
+    batches = list(data.test.batches(3))
+    assert [len(batch) for batch in batches] == [3, 3, 1]
+    np.testing.assert_array_equal(np.concatenate(batches), images)
+    rows = np.array([1, 4, 6])
+    np.testing.assert_array_equal(np.concatenate(list(data.test.batches(2, rows))), images[rows])
+    watched = Watched(data.test, rows)
+    list(watched.batches(2))
+    assert watched.fingerprint == split_fingerprint(Split(images[rows], data.test.labels[rows]))
+    with pytest.raises(MissingDataset, match="training images are missing"):
+        data.load()
+
+
+@pytest.mark.parametrize("name", ["cifar10", "tiny-imagenet"])
+def test_training_images_are_not_looked_at_before_they_are_asked_for(tmp_path, name):
+    write_parquet(tmp_path / name / "test.parquet", pixels(2), [0, 1])
+    (tmp_path / name / "train.parquet").write_bytes(b"damaged")
+    data = open_dataset(name, tmp_path)
+    assert len(next(data.test.batches(5))) == 2
+    with pytest.raises(CacheError, match=r"train.parquet: cannot be read"):
+        data.load()
+
+
+def test_streaming_holds_one_batch_and_the_next(tmp_path, monkeypatch):
+    """Whatever is decoded beyond that would be a data set in memory."""
+    write_parquet(tmp_path / "images.parquet", pixels(40, side=8), list(range(40)))
+    decoded = []
+    whole = readers.decode
+    monkeypatch.setattr(readers, "decode", lambda images, side: decoded.append(len(images)) or whole(images, side))
+    for number, batch in enumerate(readers.StoredParquet([tmp_path / "images.parquet"]).batches(4)):
+        assert len(batch) == 4
+        assert len(decoded) <= number + 2
 
 
 def test_fingerprint_depends_on_pixels_and_labels_only(tmp_path):

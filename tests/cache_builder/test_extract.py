@@ -11,9 +11,11 @@ import torch
 from scipy.special import softmax
 
 from cache_builder.checkpoint import load_checkpoint
-from cache_builder.datasets import ImageData, Split
+from cache_builder.datasets import ImageData, Split, StoredData
+from cache_builder.datasets.readers import Deferred
 from cache_builder.evaluate import Outputs
 from cache_builder.extract import (
+    Subset,
     ensemble_record,
     extract_checkpoint,
     extract_timm,
@@ -214,3 +216,36 @@ def test_an_inactive_block_ar_run_has_no_profile(tmp_path, digits, tiny_config):
     record = trained_record(config, digits, trained, CPU)
     assert record.n_layers == 0
     assert len(record.extra_names) == 6
+
+
+def test_a_subset_is_drawn_by_its_seed_and_only_test_images_are_read(finished, digits):
+    _, checkpoint, _ = finished
+    state = load_checkpoint(checkpoint)
+    whole = extract_checkpoint(state, digits, device="cpu")
+    stored = StoredData("digits", None, Deferred(lambda: digits.test), 10, flips=False, shift=1)
+    reports = []
+    some = extract_checkpoint(
+        state, stored, subset=Subset(20), device="cpu", progress=lambda done, text: reports.append((done, text))
+    )
+    rows = np.sort(np.random.default_rng(42).permutation(60)[:20])
+    np.testing.assert_allclose(some.logits, whole.logits[rows], atol=1e-5)
+    assert some.labels.tolist() == whole.labels[rows].tolist()
+    assert (some.config["subset"], some.config["subset_seed"]) == (20, 42)
+    assert some.provenance["data_fingerprint"] != whole.provenance["data_fingerprint"]
+    assert reports[-1][0] == 1
+    assert "20 of 20 images" in reports[-1][1]
+    assert reports[-1][1].endswith("images per second")
+
+
+def test_an_ensemble_of_many_classes_keeps_confidence_but_no_logits(finished, digits):
+    config, _, trained = finished
+    wide = [
+        replace(member, logits=np.random.default_rng(seed).normal(size=(60, 60)).astype(np.float32))
+        for seed, member in enumerate(trained.members)
+    ]
+    record = ensemble_record(config, replace(digits, n_classes=60), replace(trained, members=wide), CPU)
+    expected = np.mean([softmax(member.logits.astype(float), axis=1) for member in wide], axis=0)
+    assert record.logits is None
+    assert record.n_classes == 60
+    np.testing.assert_allclose(record.confidence, expected.max(axis=1), atol=1e-6)
+    assert record.predictions.tolist() == expected.argmax(axis=1).tolist()

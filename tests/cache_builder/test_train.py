@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from cache_builder.checkpoint import claimed, load_checkpoint, save_checkpoint
-from cache_builder.train import Trainer, build_model, derived_seed, loss_of, pick_device, train
+from cache_builder.devices import pick_device
+from cache_builder.train import Trainer, build_model, derived_seed, loss_of, train
 from engine.core.errors import CacheError, InvalidInput
 
 
@@ -110,7 +111,7 @@ def test_a_full_disk_is_named_and_keeps_the_last_checkpoint(tmp_path, digits, ti
 
 
 def test_a_checkpoint_that_lacks_a_part_is_named(tmp_path):
-    torch.save({"format": "routecal-checkpoint-1", "config": {}}, tmp_path / "checkpoint.pt")
+    torch.save({"format": "routecal-checkpoint-2", "config": {}}, tmp_path / "checkpoint.pt")
     with pytest.raises(CacheError, match="not a training checkpoint"):
         load_checkpoint(tmp_path / "checkpoint.pt")
 
@@ -144,9 +145,9 @@ def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
         pass
 
 
-def test_label_smoothing_enters_the_loss_as_written(digits, tiny_config):
+def test_label_smoothing_enters_the_loss_as_written(tiny_config):
     config = tiny_config(variant="baseline", label_smoothing=0.1)
-    model = build_model(config, digits).eval()
+    model = build_model(config, 10, 1).eval()
     images, labels = torch.randn(4, 1, 16, 16), torch.tensor([0, 1, 2, 3])
     log_probs = torch.log_softmax(model(images), dim=1)
     picked = log_probs[torch.arange(4), labels]
@@ -154,8 +155,8 @@ def test_label_smoothing_enters_the_loss_as_written(digits, tiny_config):
     torch.testing.assert_close(loss_of(model, images, labels, config), expected)
 
 
-def test_drloc_adds_its_weighted_loss(digits, tiny_config):
-    model = build_model(tiny_config(variant="drloc"), digits).eval()
+def test_drloc_adds_its_weighted_loss(tiny_config):
+    model = build_model(tiny_config(variant="drloc"), 10, 1).eval()
     images, labels = torch.randn(4, 1, 16, 16), torch.tensor([0, 1, 2, 3])
     losses = []
     for weight in (0.0, 1.0, 2.0):
