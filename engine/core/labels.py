@@ -21,7 +21,13 @@ VARIANTS = {
     "drloc": "DrLoc control",
 }
 BACKBONES = {"micro_swin": "Swin (micro)", "micro_deit": "DeiT (micro)", "micro_vit": "ViT (micro)"}
-DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "tiny-imagenet": "Tiny-ImageNet", "digits": "Digits"}
+DATASETS = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny-imagenet": "Tiny-ImageNet",
+    "fashion-mnist": "Fashion-MNIST",
+    "digits": "Digits",
+}
 HEADLINES = {"paper": "the paper's test", "audited": "the audited test"}
 """The two tests that verdicts rest on, by their names."""
 METHODS = {
