@@ -34,8 +34,8 @@ from engine.sweep import diagnose, single_models
 NORM_SUFFIX = " norm"
 """How the extra columns that hold a plain backbone's block norms end."""
 Study = Callable[[RunData], pd.DataFrame]
+Kept = Callable[[pd.DataFrame], pd.DataFrame]
 Compute = Callable[[Cache, pd.DataFrame, Progress | None], Any]
-Tables = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Evidence:
     """
 
     runs: pd.DataFrame
-    found: Tables = field(default_factory=dict)
+    found: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, source: str) -> Any:
         return self.found[source]
@@ -79,26 +79,6 @@ def single_runs(runs: pd.DataFrame, run_ids: Sequence[str] | None = None) -> pd.
     return label_rows(indexed[kept].reset_index(drop=True), indexed)
 
 
-def _over_runs(
-    cache: Cache,
-    runs: pd.DataFrame,
-    study: Study,
-    columns: list[str],
-    progress: Progress | None,
-    *,
-    with_logits: bool = True,
-) -> pd.DataFrame:
-    """The tidy frames of a study of each run, one below the other; logits, most of the bytes, where it needs them."""
-    parts = []
-    for position, (run_id, name) in enumerate(zip(runs["run_id"], runs["run"], strict=True)):
-        if progress is not None:
-            progress(position / len(runs), str(name))
-        parts.append(study(cache.load(str(run_id), COLUMNS if with_logits else WITHOUT_LOGITS)))
-    if progress is not None:
-        progress(1.0, "done")
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
-
-
 def _with_logits(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["has_logits"].astype(bool) & (runs["n_samples"] >= MIN_SAMPLES)]
 
@@ -107,16 +87,30 @@ def _routed(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["n_layers"] > 0]
 
 
+def _with_both(runs: pd.DataFrame) -> pd.DataFrame:
+    return _routed(_with_logits(runs))
+
+
 def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
     rows = single_models(diagnose(cache, progress=progress))  # corrected over all of the cache, whoever is asked for
     return rows[rows["run_id"].isin(runs["run_id"])].reset_index(drop=True)
 
 
-def _per_run(study: Study, columns: list[str]) -> Compute:
-    """The source that is a study of each run with logits."""
+def _per_run(study: Study, columns: list[str], kept: Kept = _with_logits, *, logits: bool = True) -> Compute:
+    """The source that is a study of each run that is kept: tidy frames, one below the other.
+
+    logits : whether the study needs them; they are most of the bytes.
+    """
 
     def compute(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
-        return _over_runs(cache, _with_logits(runs), study, columns, progress)
+        chosen, parts = kept(runs), []
+        for position, (run_id, name) in enumerate(zip(chosen["run_id"], chosen["run"], strict=True)):
+            if progress is not None:
+                progress(position / len(chosen), str(name))
+            parts.append(study(cache.load(str(run_id), COLUMNS if logits else WITHOUT_LOGITS)))
+        if progress is not None:
+            progress(1.0, "done")
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
     return compute
 
@@ -126,30 +120,17 @@ def _sizes(run: RunData) -> pd.DataFrame:
     return calibration_size_sensitivity(run, sizes=possible) if possible else pd.DataFrame()
 
 
-def _bandwidth(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
-    def study(run: RunData) -> pd.DataFrame:
-        both = [
-            bandwidth_sensitivity(run, feature=name).assign(feature=name) for name in (TERTILE_FEATURE, "confidence")
-        ]
-        return pd.concat(both)
-
-    columns = ["run_id", "mode", "multiplier", "metric", "value", "feature"]
-    return _over_runs(cache, _routed(_with_logits(runs)), study, columns, progress)
+def _bandwidth(run: RunData) -> pd.DataFrame:
+    names = (TERTILE_FEATURE, "confidence")
+    return pd.concat([bandwidth_sensitivity(run, feature=name).assign(feature=name) for name in names])
 
 
-def _ablation(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
-    columns = ["run_id", "feature", "metric", "value", "delta_vs_confidence", "delta_vs_pred_entropy"]
-    return _over_runs(cache, _routed(_with_logits(runs)), feature_ablation, columns, progress)
+_LINK = ["run_id", "correlation", "p"]
 
 
-def _error_link(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
-    def study(run: RunData) -> pd.DataFrame:
-        link = relate_to_error(run.confidence, run.correct, feature(run, TERTILE_FEATURE)).spearman
-        rows = [] if link is None else [(run.run_id, link.value, link.p_value)]
-        return pd.DataFrame(rows, columns=["run_id", "correlation", "p"])
-
-    columns = ["run_id", "correlation", "p"]
-    return _over_runs(cache, _routed(runs), study, columns, progress, with_logits=False)
+def _error_link(run: RunData) -> pd.DataFrame:
+    link = relate_to_error(run.confidence, run.correct, feature(run, TERTILE_FEATURE)).spearman
+    return pd.DataFrame([] if link is None else [(run.run_id, link.value, link.p_value)], columns=_LINK)
 
 
 def _probes(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> Any:
@@ -161,28 +142,34 @@ def norm_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.endswith(NORM_SUFFIX)]
 
 
-def _hidden_states(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
-    """The probes of runs without routing, on the norms of their blocks' outputs in place of a profile."""
+def _hidden_states(run: RunData) -> pd.DataFrame:
+    """The probes of a run without routing, on the norms of its blocks' outputs in place of a profile."""
+    norms = pd.DataFrame({name: run.extra[name] for name in norm_columns(run.extra)}).to_numpy()
+    result = audit(run.confidence, norms, run.correct, n_shuffles=0)
+    return pd.DataFrame([{"run_id": run.run_id, **result.mean}])
 
-    def study(run: RunData) -> pd.DataFrame:
-        norms = pd.DataFrame({name: run.extra[name] for name in norm_columns(run.extra)}).to_numpy()
-        result = audit(run.confidence, norms, run.correct, n_shuffles=0)
-        return pd.DataFrame([{"run_id": run.run_id, **result.mean}])
 
+def _with_norms(runs: pd.DataFrame) -> pd.DataFrame:
     has_norms = runs["extra_names"].map(lambda names: bool(norm_columns(names))).astype(bool)
-    plain = runs[(runs["n_layers"] == 0) & (runs["n_samples"] >= MINIMUM_SAMPLES) & has_norms]
-    return _over_runs(cache, plain, study, ["run_id", "conf_lin", "full_mlp"], progress, with_logits=False)
+    return runs[(runs["n_layers"] == 0) & (runs["n_samples"] >= MINIMUM_SAMPLES) & has_norms]
 
 
 SOURCES: Mapping[str, Source] = MappingProxyType({
     "gaps": Source("gap tests of every run", _gaps),
-    "error_link": Source("correlation with calibration error", _error_link),
+    "error_link": Source("correlation with calibration error", _per_run(_error_link, _LINK, _routed, logits=False)),
     "scores": Source("all calibrators on every run", _per_run(
         lambda run: run_benchmark(run, n_bootstrap=0).scores, ["run_id", "method", "metric", "value"],
     )),
-    "bandwidth": Source("bandwidths of AR-CondCal and of its control", _bandwidth),
-    "ablation": Source("second features", _ablation),
-    "hidden_states": Source("probes of hidden states", _hidden_states),
+    "bandwidth": Source("bandwidths of AR-CondCal and of its control", _per_run(
+        _bandwidth, ["run_id", "mode", "multiplier", "metric", "value", "feature"], _with_both,
+    )),
+    "ablation": Source("second features", _per_run(
+        feature_ablation, ["run_id", "feature", "metric", "value", "delta_vs_confidence", "delta_vs_pred_entropy"],
+        _with_both,
+    )),
+    "hidden_states": Source("probes of hidden states", _per_run(
+        _hidden_states, ["run_id", "conf_lin", "full_mlp"], _with_norms, logits=False,
+    )),
     "probes": Source("probe audit", _probes),
 })  # fmt: skip
 """What pages ask for, quickest first. Gaps use mean routing entropy, AR-CondCal its spread, as in the paper."""

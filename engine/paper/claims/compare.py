@@ -25,10 +25,15 @@ def same(paper: Paper, row: str, column: str, found: Callable[[Paper], Rounded],
     return decide(said.may_equal(number), stated, show(number, decimals(text) + 1), how)
 
 
+def equal(paper: Paper, stated: Callable[[Paper], object], found: Callable[[Paper], object], how: str) -> Finding:
+    """A word or a whole number is the same in two places."""
+    said, there = str(stated(paper)), str(found(paper))
+    return decide(said == there, said, there, how)
+
+
 def same_count(paper: Paper, row: str, column: str, found: Callable[[Paper], int], how: str) -> Finding:
     """A stated whole number agrees with a count."""
-    stated, counted = paper.said_count(row, column), found(paper)
-    return decide(stated == counted, str(stated), str(counted), how)
+    return equal(paper, lambda paper: paper.said_count(row, column), found, how)
 
 
 def column_follows(

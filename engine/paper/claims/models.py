@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 
-from engine.paper.claims.compare import bands_overlap, repeats, same_count, show, within_band
+from engine.paper.claims.compare import bands_overlap, equal, repeats, same_count, show, within_band
 from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
 from engine.paper.claims.rounding import ordered
 from engine.paper.claims.sweep import seeds_aggregated
@@ -144,29 +145,21 @@ EXTERNAL.register(
 )  # fmt: skip
 
 
-def _available(table: str, paper: Paper) -> tuple[int, int]:
-    rows = paper.rows(table)
-    return sum(paper.has(table, row, "ECE") for row in rows), len(rows)
+def _available(table: str, paper: Paper) -> int:
+    return sum(paper.has(table, row, "ECE") for row in paper.rows(table))
 
 
-@EXTERNAL.claim("Number of cells of the scratch small-ViT suite that are available", _EXTERNAL_LABEL)
-def scratch_cells(paper: Paper) -> Finding:
-    stated = paper.count(_AUDIT, _SUITE, "Cells available"), paper.count(_AUDIT, _SUITE, "Cells in the grid")
-    found = _available(_SCRATCH, paper)
-    return decide(
-        stated == found,
-        f"{stated[0]} of {stated[1]}",
-        f"{found[0]} of {found[1]}",
-        "rows of tab:external-scr-vit with numbers",
-    )
-
-
-@EXTERNAL.claim("Number of cells of the fine-tuned suite", _EXTERNAL_LABEL)
-def finetune_cells(paper: Paper) -> Finding:
-    stated, found = paper.count(_AUDIT, "Fine-tuned ViT-B/16 suite", "Cells"), _available(_FINETUNE, paper)[0]
-    return decide(stated == found, str(stated), str(found), "rows of tab:external-ft-vit-b16 with numbers")
-
-
+EXTERNAL.register(
+    equal, "scratch_cells", "Number of cells of the scratch small-ViT suite that are available", _EXTERNAL_LABEL,
+    lambda paper: " of ".join(str(paper.count(_AUDIT, _SUITE, f"Cells {of}")) for of in ("available", "in the grid")),
+    lambda paper: f"{_available(_SCRATCH, paper)} of {len(paper.rows(_SCRATCH))}",
+    "rows of tab:external-scr-vit with numbers",
+)  # fmt: skip
+EXTERNAL.register(
+    equal, "finetune_cells", "Number of cells of the fine-tuned suite", _EXTERNAL_LABEL,
+    lambda paper: paper.count(_AUDIT, "Fine-tuned ViT-B/16 suite", "Cells"), partial(_available, _FINETUNE),
+    "rows of tab:external-ft-vit-b16 with numbers",
+)  # fmt: skip
 EXTERNAL.register(
     same_count, "stress_tests", "Number of stress tests on the external runs", "app:external", "external stress tests",
     "value", lambda paper: len(paper.rows(_AUDIT)), "rows of tab:ext-robustness-compressed",
@@ -209,9 +202,8 @@ def split_winners(paper: Paper) -> Finding:
 def lift_counts(paper: Paper) -> Finding:
     cells = paper.count(_AUDIT, _LIFT, "Cells")
     worse, better = (paper.count(_AUDIT, _LIFT, f"Cells with {word} ECE") for word in ("worse", "better"))
-    return decide(
-        worse + better == cells, f"{worse} and {better} of {cells}", f"{worse + better} of {cells}", "sum of the two"
-    )
+    stated, found = f"{worse} and {better} of {cells}", f"{worse + better} of {cells}"
+    return decide(worse + better == cells, stated, found, "sum of the two")
 
 
 @EXTERNAL.claim("No order of the variants by ECE holds on all data sets of the fine-tuned suite", _EXTERNAL_LABEL)
