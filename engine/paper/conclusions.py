@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -63,21 +64,18 @@ def decide(contradicted: bool, found: str, numbers: Mapping[str, float]) -> Find
     return Finding("not supported" if contradicted else "supported", found, numbers)
 
 
-def chance_level(test: str) -> Callable[[Evidence], Finding]:
-    def check(evidence: Evidence) -> Finding:
-        counts = multiplicity(evidence["gaps"], ALPHA).set_index("test").to_dict("index")[test]
-        n, rejected, corrected = (int(counts[name]) for name in ("n_tested", "nominal", "holm"))
-        if n == 0:
-            return Finding("not answerable", "no run can be tested", {"n": 0})
-        high = chance_range(n, ALPHA)[1]
-        found = (
-            f"{rejected} of {counted(n, 'run')} reject ({corrected} after Holm); chance gives {n * ALPHA:.1f}, "
-            f"at most {high} in 97.5 % of cases"
-        )
-        numbers = {"n": n, "rejected": rejected, "after_holm": corrected, "by_chance_at_most": high}
-        return decide(corrected > 0 or rejected > high, found, numbers)
-
-    return check
+def chance_level(test: str, evidence: Evidence) -> Finding:
+    counts = multiplicity(evidence["gaps"], ALPHA).set_index("test").to_dict("index")[test]
+    n, rejected, corrected = (int(counts[name]) for name in ("n_tested", "nominal", "holm"))
+    if n == 0:
+        return Finding("not answerable", "no run can be tested", {"n": 0})
+    high = chance_range(n, ALPHA)[1]
+    found = (
+        f"{rejected} of {counted(n, 'run')} reject ({corrected} after Holm); chance gives {n * ALPHA:.1f}, "
+        f"at most {high} in 97.5 % of cases"
+    )
+    numbers = {"n": n, "rejected": rejected, "after_holm": corrected, "by_chance_at_most": high}
+    return decide(corrected > 0 or rejected > high, found, numbers)
 
 
 def repeats(evidence: Evidence) -> Finding:
@@ -132,22 +130,19 @@ ROUTING_FEATURES = ("r_agg", "r_std", "last", "r_agg_x_conf")
 """Without 1 - r_agg, which orders samples as r_agg does."""
 
 
-def beats_controls(metric: str) -> Callable[[Evidence], Finding]:
-    def check(evidence: Evidence) -> Finding:
-        scores = evidence["scores"]
-        wide = scores[scores["metric"] == metric].pivot_table(index="run_id", columns="method", values="value")
-        wide = wide.reindex(columns=list(FAMILY)).dropna()
-        if len(wide) < fewest_runs():
-            return too_few(len(wide), "run", "with all three kernel calibrators")
-        tests = [sign_test((wide[control] - wide[ROUTING]).to_numpy()) for control in CONTROLS]
-        texts = [
-            f"lower than {control} in {test.n_better} of {test.n_runs} runs (mean change {-test.mean:+.4f})"
-            for control, test in zip(("confidence only", "confidence + entropy"), tests, strict=True)
-        ]
-        numbers = {"n": len(wide), "p_confidence": tests[0].p, "p_entropy": tests[1].p}
-        return decide(max(test.p for test in tests) <= ALPHA, "; ".join(texts), numbers)
-
-    return check
+def beats_controls(metric: str, evidence: Evidence) -> Finding:
+    scores = evidence["scores"]
+    wide = scores[scores["metric"] == metric].pivot_table(index="run_id", columns="method", values="value")
+    wide = wide.reindex(columns=list(FAMILY)).dropna()
+    if len(wide) < fewest_runs():
+        return too_few(len(wide), "run", "with all three kernel calibrators")
+    tests = [sign_test((wide[control] - wide[ROUTING]).to_numpy()) for control in CONTROLS]
+    texts = [
+        f"lower than {control} in {test.n_better} of {test.n_runs} runs (mean change {-test.mean:+.4f})"
+        for control, test in zip(("confidence only", "confidence + entropy"), tests, strict=True)
+    ]
+    numbers = {"n": len(wide), "p_confidence": tests[0].p, "p_entropy": tests[1].p}
+    return decide(max(test.p for test in tests) <= ALPHA, "; ".join(texts), numbers)
 
 
 def _best_of(tests: Mapping[str, SignTest], what: str) -> Finding:
@@ -206,22 +201,18 @@ def _contrast(evidence: Evidence, name: str) -> pd.DataFrame:
     return sweep.contrasts[(sweep.contrasts["contrast"] == name) & sweep.contrasts["estimate"].notna()]
 
 
-def probe_gain(name: str, against: str, *, expected: bool) -> Callable[[Evidence], Finding]:
+def probe_gain(name: str, against: str, evidence: Evidence, *, expected: bool) -> Finding:
     """Whether the full-profile network gains over another probe; the paper expects it to, or not to."""
-
-    def check(evidence: Evidence) -> Finding:
-        rows = _contrast(evidence, name)
-        if len(rows) < fewest_runs():
-            return too_few(len(rows), "run", "with a probed profile")
-        test = sign_test(rows["estimate"].to_numpy(float))
-        found = (
-            f"higher R² than {against} in {test.n_better} of {test.n_runs} runs, by {test.mean:+.3f} on average "
-            f"(sign test, {format_p(test.p)})"
-        )
-        gains = test.p <= ALPHA
-        return decide(gains != expected, found, {"n": test.n_runs, "mean": test.mean, "p": test.p})
-
-    return check
+    rows = _contrast(evidence, name)
+    if len(rows) < fewest_runs():
+        return too_few(len(rows), "run", "with a probed profile")
+    test = sign_test(rows["estimate"].to_numpy(float))
+    found = (
+        f"higher R² than {against} in {test.n_better} of {test.n_runs} runs, by {test.mean:+.3f} on average "
+        f"(sign test, {format_p(test.p)})"
+    )
+    gains = test.p <= ALPHA
+    return decide(gains != expected, found, {"n": test.n_runs, "mean": test.mean, "p": test.p})
 
 
 def routing_specific(evidence: Evidence) -> Finding:
@@ -298,11 +289,12 @@ _SIGN = "sign test over runs at 5 %"
 CONCLUSIONS: tuple[Conclusion, ...] = (
     Conclusion(
         "chance_paper", "At matched confidence, gaps between routing tertiles are at chance level", "sec:rq1", "gaps",
-        "the paper's test rejects no more runs than chance gives, and none after Holm", chance_level("paper"),
+        "the paper's test rejects no more runs than chance gives, and none after Holm", partial(chance_level, "paper"),
     ),
     Conclusion(
         "chance_audited", "The same, by the audited test, which matches confidence more finely", "sec:rq1", "gaps",
-        "the audited test rejects no more runs than chance gives, and none after Holm", chance_level("audited"),
+        "the audited test rejects no more runs than chance gives, and none after Holm",
+        partial(chance_level, "audited"),
     ),
     Conclusion(
         "not_stable", "No effect is stable across seeds", "sec:rq2", "gaps",
@@ -315,11 +307,11 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
     ),
     Conclusion(
         "ece_controls", "AR-CondCal does not beat its matched controls on ECE", "sec:rq3", "scores",
-        f"it is not lower than both controls by the {_SIGN}", beats_controls("ece"),
+        f"it is not lower than both controls by the {_SIGN}", partial(beats_controls, "ece"),
     ),
     Conclusion(
         "worst_controls", "AR-CondCal does not reliably improve worst-tertile ECE", "sec:rq3", "scores",
-        f"it is not lower than both controls by the {_SIGN}", beats_controls("worst_tertile_ece"),
+        f"it is not lower than both controls by the {_SIGN}", partial(beats_controls, "worst_tertile_ece"),
     ),
     Conclusion(
         "bandwidth", "No bandwidth reliably improves AR-CondCal's worst-tertile ECE", "app:bw-sensitivity",
@@ -340,12 +332,12 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
     ),
     Conclusion(
         "naive", "A full-profile network appears to improve on a linear confidence probe", "sec:probe", "probes",
-        f"it does, by the {_SIGN}", probe_gain("naive", "the linear confidence probe", expected=True),
+        f"it does, by the {_SIGN}", partial(probe_gain, "naive", "the linear confidence probe", expected=True),
     ),
     Conclusion(
         "capacity", "The gain is capacity: it is gone beside a confidence-only network", "sec:probe", "probes",
         f"it does not beat the confidence-only network by the {_SIGN}",
-        probe_gain("capacity_matched", "the confidence-only network", expected=False),
+        partial(probe_gain, "capacity_matched", "the confidence-only network", expected=False),
     ),
     Conclusion(
         "shuffled", "Shuffled routing profiles do as well", "app:probe-sanity", "probes",

@@ -125,9 +125,13 @@ _IMPORTED = "imported runs stand for the paper's external ones"
 _SEED = "the first seed of every cell stands for seed 0"
 
 
-def _calibration(like: tuple[str, str, str], *, accuracy: bool = False) -> Counterpart:
-    columns = tables.HEADLINE | ({"ΔAcc@1 (%)": "delta_accuracy"} if accuracy else {})
+def _calibration(table: str) -> Counterpart:
+    """The table of a cell, whose name says which: `calibration_swin_c10_full`; the main one has a further column."""
+    main = table == "calibration"
+    backbone, data, variant = ("swin", "c10", "block") if main else table.split("_")[1:]
+    columns = tables.HEADLINE | ({"ΔAcc@1 (%)": "delta_accuracy"} if main else {})
     make = partial(tables.of_cell, tables.METHOD_ROWS, columns, ())
+    like = (backbone, data.replace("c", "cifar"), f"{variant}_ar")
     return Counterpart(("scores",), make, _SPLIT, by_cell=True, ranked=True, like=like)
 
 
@@ -136,7 +140,7 @@ _SUPPLEMENT = {METRICS[name].label: name for name in ("mce", "classwise_ece", "s
 _PAIRED = {"ΔNLL": "delta_nll", "ΔBrier": "delta_brier"}
 COUNTERPARTS: Mapping[str, Counterpart] = MappingProxyType({
     "matched_gap": Counterpart(("gaps",), partial(tables.gap_table, "matched_gap"), f"{_SEED}; {_P}"),
-    "calibration": _calibration(_MAIN, accuracy=True),
+    "calibration": _calibration("calibration"),
     "supplementary_metrics": Counterpart(
         ("scores",), partial(tables.of_cell, tables.SUPPLEMENT_ROWS, _SUPPLEMENT, ()),
         f"{_SPLIT}; bins with fewer than 5 samples are left out of MCE", by_cell=True, ranked=True, like=_MAIN,
@@ -145,13 +149,7 @@ COUNTERPARTS: Mapping[str, Counterpart] = MappingProxyType({
         ("scores",), partial(tables.of_cell, tables.METHOD_ROWS, _PAIRED, (REFERENCE,)), _SPLIT,
         by_cell=True, ranked=True, like=_MAIN,
     ),
-    "calibration_swin_c10_full": _calibration(("swin", "cifar10", "full_ar")),
-    "calibration_deit_c10_block": _calibration(("deit", "cifar10", "block_ar")),
-    "calibration_deit_c10_full": _calibration(("deit", "cifar10", "full_ar")),
-    "calibration_swin_c100_block": _calibration(("swin", "cifar100", "block_ar")),
-    "calibration_deit_c100_block": _calibration(("deit", "cifar100", "block_ar")),
-    "calibration_deit_c100_full": _calibration(("deit", "cifar100", "full_ar")),
-    "calibration_swin_c100_full": _calibration(("swin", "cifar100", "full_ar")),
+    **{name: _calibration(name) for name in list(published.CELLS)[1:]},
     "gap_robustness": Counterpart(("gaps",), partial(tables.gap_table, "gap_robustness"), f"{_SEED}; {_P}"),
     "per_seed_diagnostics": Counterpart(("gaps",), partial(tables.gap_table, "per_seed_diagnostics"), _P),
     "bandwidth": Counterpart(
@@ -217,11 +215,8 @@ FURTHER: Mapping[str, Counterpart] = MappingProxyType({
 
 DEFAULT_STYLE = ".4f"
 FEWEST_ROWS = 5
-_UNCALIBRATED = ("No calibration", "Raw (no calibration)")
-_FAMILY = (
-    ("Conf-only", "Conf + PredEntropy", "AR-CondCal"),
-    ("NW (Conf only)", "NW (Conf + Pred. Ent.)", "NW (Conf + Routing): AR-CondCal"),
-)
+_UNCALIBRATED = (published.RAW, "Raw (no calibration)")
+_FAMILY = (published.KERNEL_FAMILY, tuple(published.SUPPLEMENT_NAMES.values()))
 _PLACES = ("lowest", "middle", "highest")
 
 
@@ -256,8 +251,11 @@ def written_tables(evidence: Evidence) -> tuple[list[Table], dict[str, str]]:
     for name, counterpart in {**COUNTERPARTS, **FURTHER}.items():
         if name == "external_scratch" or counterpart.like not in (_MAIN, ("", "", "")):
             continue
-        parts, reason = {}, "there is no run" if evidence.has(counterpart.sources) else "not computed"
-        for cell in _cells(counterpart, evidence):
+        if not evidence.has(counterpart.sources):
+            left_out[name] = "not computed"
+            continue
+        parts, reason = {}, "there is no run"
+        for cell in dict.fromkeys(evidence.runs["cell"]) if counterpart.by_cell else [""]:
             try:
                 parts[cell] = build(name, evidence, cell)
             except NoCounterpart as error:
@@ -267,13 +265,6 @@ def written_tables(evidence: Evidence) -> tuple[list[Table], dict[str, str]]:
         else:
             left_out[name] = reason
     return made, left_out
-
-
-def _cells(counterpart: Counterpart, evidence: Evidence) -> list[str]:
-    """What a table is made for: each cell of the cache, all of it at once (""), or nothing without its sources."""
-    if not evidence.has(counterpart.sources):
-        return []
-    return list(dict.fromkeys(evidence.runs["cell"])) if counterpart.by_cell else [""]
 
 
 def _written(name: str, counterpart: Counterpart, parts: Mapping[str, pd.DataFrame]) -> Table:

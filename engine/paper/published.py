@@ -25,6 +25,12 @@ AR_CONDCAL = "AR-CondCal"
 KERNEL_FAMILY = ("Conf-only", "Conf + PredEntropy", AR_CONDCAL)
 BINNING = ("Histogram Binning", "BBQ")
 
+SUPPLEMENT_NAMES = {
+    "Conf-only": "NW (Conf only)",
+    "Conf + PredEntropy": "NW (Conf + Pred. Ent.)",
+    AR_CONDCAL: "NW (Conf + Routing): AR-CondCal",
+}
+"""The kernel family goes by other names in the supplementary table."""
 CELLS = {
     "calibration": "Swin-Tiny / C-10 / Block-AR",
     "calibration_swin_c10_full": "Swin-Tiny / C-10 / Full-AR",
@@ -58,18 +64,16 @@ class PublishedTable:
 def _cell(name: str) -> PublishedTable:
     cell = CELLS[name].replace("C-10", "CIFAR-10")
     return PublishedTable(
-        name,
-        "tab:cal-per-cell-combined",
-        f"Calibrators on {cell}",
+        name, "tab:cal-per-cell-combined", f"Calibrators on {cell}",
         f"The comparison of the main calibration table on {cell}: mean and standard deviation over three seeds.",
-    )
+    )  # fmt: skip
 
 
 _TABLES = (
     PublishedTable(
         "matched_gap", "tab:phenomenon", "Matched-confidence gap, seed 0",
-        "Swin-Tiny on CIFAR-10, seed 0: largest and weighted accuracy gap between the outer routing tertiles at equal"
-        " confidence, bootstrap interval, bin support and within-bin permutation p.",
+        "Swin-Tiny on CIFAR-10, seed 0: largest and weighted accuracy gap between the outer routing tertiles at equal "
+        "confidence, bootstrap interval, bin support and within-bin permutation p.",
     ),
     PublishedTable(
         "calibration", "tab:calibration_block_ar", "Calibrators on Swin-Tiny / CIFAR-10 / Block-AR",

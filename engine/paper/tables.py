@@ -129,19 +129,10 @@ METHOD_ROWS = {
     "isotonic": "Isotonic Regression", "sbece": "SB-ECE TS", "rcmmc": "RCMMC", "nw_conf": "Conf-only",
     "nw_conf_entropy": "Conf + PredEntropy", "nw_conf_routing": "AR-CondCal",
 }  # fmt: skip
-SUPPLEMENT_ROWS = METHOD_ROWS | {
-    "nw_conf": "NW (Conf only)",
-    "nw_conf_entropy": "NW (Conf + Pred. Ent.)",
-    "nw_conf_routing": "NW (Conf + Routing): AR-CondCal",
-}
+SUPPLEMENT_ROWS = {method: published.SUPPLEMENT_NAMES.get(row, row) for method, row in METHOD_ROWS.items()}
 VIT_ROWS = {"ts": "TS", "bbq": "BBQ", "rcmmc": "RCMMC", "nw_conf_routing": "AR-CondCal"}
-HEADLINE = {
-    "ECE": "ece",
-    "AdaECE": "adaptive_ece",
-    "NLL": "nll",
-    "Brier": "brier",
-    "Worst-tertile ECE": "worst_tertile_ece",
-}
+_METRICS = ("ece", "adaptive_ece", "nll", "brier", "worst_tertile_ece")
+HEADLINE = dict(zip(published.CALIBRATION_COLUMNS, _METRICS, strict=True))
 NO_LOGITS = "no run of this cache has logits and labels, so no calibrator can be fitted"
 
 
@@ -171,34 +162,30 @@ def of_cell(
     return tidy(cells(), NO_LOGITS if evidence["scores"].empty else f"{cell} has no run with logits")
 
 
-def _by_cell_metrics(evidence: Evidence, runs: pd.DataFrame, reason: str) -> pd.DataFrame:
+def _raw_by_cell(evidence: Evidence, runs: pd.DataFrame) -> Cells:
     """Uncalibrated metrics of these runs by cell."""
     scores = with_cells(evidence["scores"], evidence)
     raw = scores[(scores["method"] == REFERENCE) & scores["run_id"].isin(runs["run_id"])]
-
-    def cells() -> Cells:
-        for name, rows in raw.groupby("cell", sort=False):
-            for column, metric in {"Acc@1": "accuracy", "ECE": "ece", "NLL": "nll", "Brier": "brier"}.items():
-                yield str(name), column, *means(rows.loc[rows["metric"] == metric, "value"])
-
-    return tidy(cells(), reason)
+    for name, rows in raw.groupby("cell", sort=False):
+        for column, metric in {"Acc@1": "accuracy", "ECE": "ece", "NLL": "nll", "Brier": "brier"}.items():
+            yield str(name), column, *means(rows.loc[rows["metric"] == metric, "value"])
 
 
-def raw_summary(evidence: Evidence) -> pd.DataFrame:
-    reason = "no Swin run on CIFAR-10 with logits; the table of all completed cells shows what there is"
+@table_of("no Swin run on CIFAR-10 with logits; the table of all completed cells shows what there is")
+def raw_summary(evidence: Evidence) -> Cells:
     swin = evidence.runs["backbone"].str.contains("swin", regex=False) & (evidence.runs["dataset"] == "cifar10")
-    return _by_cell_metrics(evidence, evidence.runs[swin], reason)
+    return _raw_by_cell(evidence, evidence.runs[swin])
 
 
-def replication(evidence: Evidence) -> pd.DataFrame:
-    return _by_cell_metrics(evidence, evidence.runs, NO_LOGITS)
+@table_of(NO_LOGITS)
+def replication(evidence: Evidence) -> Cells:
+    return _raw_by_cell(evidence, evidence.runs)
 
 
-def imported(evidence: Evidence) -> pd.DataFrame:
+@table_of("the paper shows runs of another pipeline here, and this cache has no imported run with logits")
+def imported(evidence: Evidence) -> Cells:
     sources = [str(json.loads(text or "{}").get("source", "")) for text in evidence.runs["provenance"]]
-    others = evidence.runs.loc[[source != "cache_builder train" for source in sources]]
-    reason = "the paper shows runs of another pipeline here, and this cache has no imported run with logits"
-    return _by_cell_metrics(evidence, others, reason)
+    return _raw_by_cell(evidence, evidence.runs.loc[[source != "cache_builder train" for source in sources]])
 
 
 @table_of("no Block-AR or Full-AR run of this cache has logits")

@@ -48,10 +48,9 @@ def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequen
     """An aggregate cell `mean ± std` against the values it aggregates; either convention of the std may fit."""
     spreads = [std(values, ddof) for ddof in (0, 1)]
     centre, digits = mean(values), decimals(paper.cell(table, row, column).printed) + 1
-    fits_mean = paper.value(table, row, column).may_equal(centre)
-    fits_std = any(paper.std(table, row, column).may_equal(spread) for spread in spreads)
+    said, said_std = paper.band(table, row, column)
     return decide(
-        fits_mean and fits_std,
+        said.may_equal(centre) and any(said_std.may_equal(spread) for spread in spreads),
         paper.shown(table, row, column),
         f"{show(centre, digits)} ± {show(spreads[0], digits)} (or {show(spreads[1], digits)})",
         f"{how}; {BOTH_STDS}",

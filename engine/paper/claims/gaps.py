@@ -105,8 +105,7 @@ def full_weighted_gap_below_interval(paper: Paper) -> Finding:
         ("the bound rounds to the table's", low.may_equal(paper.value(_ROBUST, "Full-AR", "Wt. gap CI low"))),
         ("the point is below the bound", point.may_be_at_most(low)),
     ]
-    stated = f"{show(point, 4)} below {show(low, 4)}"
-    return all_of(parts, stated, "text and tab:gap-robustness")
+    return all_of(parts, f"{show(point, 4)} below {show(low, 4)}", "text and tab:gap-robustness")
 
 
 @GAPS.claim("The weighted-gap intervals of the two variants overlap", "app:gap-robustness")
@@ -130,12 +129,8 @@ GAPS.register(
 def support_is_not_tiny(paper: Paper) -> Finding:
     columns = ("Support min", "Support q25", "Support median")
     counts = [paper.count(_SEED0, variant, column) for variant in _VARIANTS for column in columns]
-    return decide(
-        min(counts) >= 10 and max(counts) < 1000,
-        "tens to hundreds",
-        f"{min(counts)} to {max(counts)}",
-        "minimum, lower quartile and median of the smaller group",
-    )
+    holds, how = min(counts) >= 10 and max(counts) < 1000, "minimum, lower quartile and median of the smaller group"
+    return decide(holds, "tens to hundreds", f"{min(counts)} to {max(counts)}", how)
 
 
 @GAPS.claim("A p above 0.025 goes with a max gap below the 97.5th percentile of its null", "tab:phenomenon")
@@ -225,12 +220,8 @@ def seed_two_order(paper: Paper) -> Finding:
 def seed_zero_ar_condcal(paper: Paper) -> Finding:
     said = paper.said("seed-0 ECE", AR_CONDCAL)
     found = paper.value(_ABLATION, "CIFAR-10 / Depth-variance r_std", "Block-AR ECE")
-    return decide(
-        said.may_equal(found),
-        show(said, 4),
-        show(found, 4),
-        "the depth-variance row of tab:feature_ablation is AR-CondCal on Swin-Tiny / CIFAR-10 / Block-AR, seed 0",
-    )
+    how = "the depth-variance row of tab:feature_ablation is AR-CondCal on Swin-Tiny / CIFAR-10 / Block-AR, seed 0"
+    return decide(said.may_equal(found), show(said, 4), show(found, 4), how)
 
 
 def _ablation(paper: Paper, data: str, variant: str, table: str) -> Finding:

@@ -60,12 +60,8 @@ def low_accuracy_seed(paper: Paper) -> Finding:
         for values in found.values()
     ]
     listed = "; ".join(f"{name}: {', '.join(show(value, 3) for value in values)}" for name, values in found.items())
-    return decide(
-        any(near),
-        f"about {show(low, 2)} and {show(others, 2)}",
-        listed,
-        "tab:perseed-swin-c10-diagnostic; within 0.01 in either variant would do (Baseline seeds are not listed)",
-    )
+    how = "tab:perseed-swin-c10-diagnostic; within 0.01 in either variant would do (Baseline seeds are not listed)"
+    return decide(any(near), f"about {show(low, 2)} and {show(others, 2)}", listed, how)
 
 
 @RAW_MODELS.claim(

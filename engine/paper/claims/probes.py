@@ -70,10 +70,9 @@ TOPIC.register(
 def naive_uplift_mean(paper: Paper) -> Finding:
     said, spread = paper.band(STATEMENTS, "naive uplift", "three Block-AR cells")
     uplifts = [_uplift(paper, row) for row in _naive_rows(paper, "Block-AR")]
-    choices = [*combinations(uplifts, 3), tuple(uplifts)]
     fits = any(
         said.may_equal(mean(choice)) and any(spread.may_equal(std(choice, ddof)) for ddof in (0, 1))
-        for choice in choices
+        for choice in (*combinations(uplifts, 3), uplifts)
     )
     swin = [_uplift(paper, row) for row in _naive_rows(paper, "Block-AR", "Swin")]
     return decide(
@@ -123,9 +122,8 @@ def naive_uplift_full(paper: Paper) -> Finding:
     # "Essentially none" is read as at most 0.01.
     holds = all(abs(uplift - stated.value).fits_within(0.01) for uplift in uplifts.values())
     found = ", ".join(f"{row.split(' / ')[1]} {uplift.value:+.3f}" for row, uplift in uplifts.items())
-    return decide(
-        holds, f"about {stated.value:g}", found, "Swin-T Full-AR rows of tab:routing-probe; up to 0.01 counts as none"
-    )
+    how = "Swin-T Full-AR rows of tab:routing-probe; up to 0.01 counts as none"
+    return decide(holds, f"about {stated.value:g}", found, how)
 
 
 def _groups_won(place: str, paper: Paper) -> str:
@@ -186,12 +184,9 @@ TOPIC.register(
 def vanilla_range(paper: Paper) -> Finding:
     uplifts = ordered(paper.numbers(_VANILLA, "Uplift").values())
     low, high = paper.said("vanilla uplift", "low"), paper.said("vanilla uplift", "high")
-    return decide(
-        low.may_equal(uplifts[0]) and high.may_equal(uplifts[-1]),
-        quoted(paper, ("vanilla uplift", "low"), ("vanilla uplift", "high")),
-        f"{uplifts[0].value:+.3f}, {uplifts[-1].value:+.3f}",
-        "smallest and largest uplift of the table",
-    )
+    holds, found = low.may_equal(uplifts[0]) and high.may_equal(uplifts[-1]), (uplifts[0].value, uplifts[-1].value)
+    stated = quoted(paper, ("vanilla uplift", "low"), ("vanilla uplift", "high"))
+    return decide(holds, stated, "{:+.3f}, {:+.3f}".format(*found), "smallest and largest uplift of the table")
 
 
 @TOPIC.claim("Of the backbones without routing only ViT-Large rejects at 5 %", "app:generality-vanilla")
@@ -199,6 +194,5 @@ def vanilla_rejections(paper: Paper) -> Finding:
     level = paper.said("level").value
     names = paper.said_columns("vanilla p")
     rejecting = [name for name in names if paper.said("vanilla p", name).value <= level]
-    return decide(
-        rejecting == ["ViT-Large"], "ViT-Large", ", ".join(rejecting) or "none", f"the stated p against {level:g}"
-    )
+    found = ", ".join(rejecting) or "none"
+    return decide(found == "ViT-Large", "ViT-Large", found, f"the stated p against {level:g}")

@@ -29,6 +29,7 @@ class Cell:
     note: str
 
 
+_READ = ("row", "column", "value", "printed", "std", "printed_std", "note")
 Address = tuple[str, str, str]
 """Table, row and column of a cell."""
 
@@ -42,17 +43,14 @@ class Paper:
     def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
         self._cells: dict[str, dict[tuple[str, str], Cell]] = {}
         for name, frame in tables.items():
-            absent = {*COLUMNS, "printed", "printed_std"} - set(frame.columns)
+            absent = {*COLUMNS, *_READ} - set(frame.columns)
             if absent:
                 raise InvalidInput(
                     f"tables[{name!r}]", "the columns of engine.paper.published.load", f"no {', '.join(sorted(absent))}"
                 )
             self._cells[name] = {
                 (str(row), str(column)): Cell(float(value), str(printed), float(std), str(printed_std), str(note))
-                for row, column, value, printed, std, printed_std, note in zip(
-                    *(frame[field] for field in ("row", "column", "value", "printed", "std", "printed_std", "note")),
-                    strict=True,
-                )
+                for row, column, value, printed, std, printed_std, note in frame[list(_READ)].itertuples(index=False)
             }
 
     def _table(self, table: str) -> dict[tuple[str, str], Cell]:
@@ -147,24 +145,26 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Claim:
+class _Statement:
     """A checkable statement of the paper, in our words, and where it is made (the paper's label)."""
 
     key: str
     topic: str
     claim: str
     where: str
+
+
+@dataclass(frozen=True)
+class Claim(_Statement):
+    """A statement, and what recomputes it."""
+
     check: Callable[[Paper], Finding]
 
 
 @dataclass(frozen=True)
-class ClaimResult:
+class ClaimResult(_Statement):
     """One audited claim."""
 
-    key: str
-    topic: str
-    claim: str
-    where: str
     stated: str
     recomputed: str
     outcome: Outcome

@@ -93,10 +93,7 @@ def ordered(values: Iterable[Rounded]) -> list[Rounded]:
 
 
 def total(values: Sequence[Rounded]) -> Rounded:
-    result = exactly(0.0)
-    for value in values:
-        result = result + value
-    return result
+    return sum(values, exactly(0.0))
 
 
 def mean(values: Sequence[Rounded]) -> Rounded:

@@ -9,19 +9,13 @@ from engine.metrics.mechanism import spearman
 from engine.paper.claims.compare import column_follows, marks, same, show
 from engine.paper.claims.registry import Finding, MissingCell, Paper, Topic, all_of, decide
 from engine.paper.claims.rounding import Rounded, exactly, largest_std, ordered
-from engine.paper.published import AR_CONDCAL, RAW, TS
+from engine.paper.published import AR_CONDCAL, RAW, SUPPLEMENT_NAMES, TS
 
 TOPIC = Topic("Proper scores and supplementary metrics")
 
 _PAIRED, _PAIRED_LABEL, _MAIN = "paired_deltas", "tab:paired-delta", "calibration"
 _MORE, _MORE_LABEL = "supplementary_metrics", "tab:cwece-supp"
-_SUPPLEMENT_NAMES = {
-    "Conf-only": "NW (Conf only)",
-    "Conf + PredEntropy": "NW (Conf + Pred. Ent.)",
-    AR_CONDCAL: "NW (Conf + Routing): AR-CondCal",
-}
-"""The kernel family goes by other names in the supplementary table."""
-_SHOWN = (TS, "BBQ", "RCMMC", _SUPPLEMENT_NAMES[AR_CONDCAL])
+_SHOWN = (TS, "BBQ", "RCMMC", SUPPLEMENT_NAMES[AR_CONDCAL])
 
 
 def _paired(paper: Paper, score: str) -> Finding:
@@ -117,7 +111,7 @@ TOPIC.register(
 )  # fmt: skip
 TOPIC.register(
     same, "mce_std_in_caption", "Standard deviation of the MCE of AR-CondCal quoted in the caption", _MORE_LABEL,
-    "std of MCE AR-CondCal", "value", lambda paper: paper.std(_MORE, _SUPPLEMENT_NAMES[AR_CONDCAL], "MCE"),
+    "std of MCE AR-CondCal", "value", lambda paper: paper.std(_MORE, SUPPLEMENT_NAMES[AR_CONDCAL], "MCE"),
     "against tab:cwece-supp",
 )  # fmt: skip
 
@@ -126,13 +120,11 @@ TOPIC.register(
     "Each mean and standard deviation of the supplementary table can belong to three non-negative numbers", _MORE_LABEL
 )
 def supplementary_stds_possible(paper: Paper) -> Finding:
+    cells = [(_MORE, row, column) for row in paper.rows(_MORE) for column in paper.columns(_MORE)]
     parts = [
-        (
-            f"{row} {column} {paper.shown(_MORE, row, column)}",
-            paper.std(_MORE, row, column).may_be_at_most(largest_std(paper.value(_MORE, row, column), 3)),
-        )
-        for row in paper.rows(_MORE)
-        for column in paper.columns(_MORE)
+        (f"{' '.join(cell[1:])} {paper.shown(*cell)}", spread.may_be_at_most(largest_std(centre, 3)))
+        for cell in cells
+        for centre, spread in [paper.band(*cell)]
     ]
     how = "three numbers >= 0 have a standard deviation of at most sqrt(3) mean"
     return all_of(parts, "mean ± std over three seeds", how)
@@ -141,7 +133,7 @@ def supplementary_stds_possible(paper: Paper) -> Finding:
 @TOPIC.claim("The largest bin error is at least the mean one: MCE is not below ECE", _MORE_LABEL)
 def mce_at_least_ece(paper: Paper) -> Finding:
     parts = [
-        (row, paper.value(_MAIN, row, "ECE").may_be_at_most(paper.value(_MORE, _SUPPLEMENT_NAMES.get(row, row), "MCE")))
+        (row, paper.value(_MAIN, row, "ECE").may_be_at_most(paper.value(_MORE, SUPPLEMENT_NAMES.get(row, row), "MCE")))
         for row in paper.rows(_MAIN)
     ]
     return all_of(parts, "MCE >= ECE", "means over the same seeds; bins with fewer than 5 samples left aside")
@@ -151,7 +143,7 @@ def mce_at_least_ece(paper: Paper) -> Finding:
 def smooth_ece_ranks_alike(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_MAIN) if row not in (RAW, "Vector Scaling")]
     ece = [paper.value(_MAIN, row, "ECE").value for row in rows]
-    smooth = [paper.value(_MORE, _SUPPLEMENT_NAMES.get(row, row), "SmoothECE").value for row in rows]
+    smooth = [paper.value(_MORE, SUPPLEMENT_NAMES.get(row, row), "SmoothECE").value for row in rows]
     correlation = spearman(ece, smooth)
     if correlation is None:
         raise MissingCell("a column of equal numbers has no ranks")
@@ -178,7 +170,7 @@ def bbq_wins_smooth_ece(paper: Paper) -> Finding:
 @TOPIC.claim("The MCE advantage of AR-CondCal on Swin-Tiny / CIFAR-10 / Block-AR", "app:cross-cell-sweep")
 def ar_condcal_mce_advantage(paper: Paper) -> Finding:
     values = paper.numbers(_MORE, "MCE", _SHOWN)
-    ours = values[_SUPPLEMENT_NAMES[AR_CONDCAL]]
+    ours = values[SUPPLEMENT_NAMES[AR_CONDCAL]]
     found = ", ".join(f"{row} {show(value, 4)}" for row, value in values.items())
     holds = all(ours.may_be_at_most(value) for value in values.values())
     return decide(holds, "AR-CondCal lowest", found, "MCE of the four shown calibrators")

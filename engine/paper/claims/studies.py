@@ -161,8 +161,7 @@ FEATURES.register(
 def depth_variance_does_not_win(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_VIT) if row != _RAW]
     wins = [_winner(paper.numbers(_VIT, column, rows)) == _DEPTH for column in paper.columns(_VIT)]
-    found = f"best on {sum(wins)} of {len(wins)}"
-    return decide(not all(wins), "not consistently", found, "lowest ECE of each column")
+    return decide(not all(wins), "not consistently", f"best on {sum(wins)} of {len(wins)}", "lowest ECE of each column")
 
 
 FEATURES.register(
@@ -233,12 +232,8 @@ def ts_rises_least(paper: Paper) -> Finding:
     factors = {method: small / full for method, (full, small) in ends.items()}
     least = {min(found, key=lambda method: found[method].value) for found in (rises, factors)}
     listed = ", ".join(f"{method} +{rises[method].value:.4f} (x{factors[method].value:.2f})" for method in ends)
-    return decide(
-        TS in least,
-        "TS most sample-efficient",
-        listed,
-        "rise and ratio from 5,000 to 250 samples; the least in either would do (its level is the lowest at both ends)",
-    )
+    how = "rise and ratio from 5,000 to 250 samples; the least in either would do"
+    return decide(TS in least, "TS most sample-efficient", listed, f"{how} (its level is the lowest at both ends)")
 
 
 @SIZES.claim("TS has the lowest ECE of the three at every size stated", "fig:calsize")

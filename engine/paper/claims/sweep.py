@@ -32,9 +32,8 @@ TOPIC.register(
 @TOPIC.claim("No cell but Swin-Tiny / CIFAR-10 / Block-AR has a rejection", _LABEL)
 def one_cell_rejects(paper: Paper) -> Finding:
     rejecting = [row for row in paper.rows(_TABLE) if paper.count(_TABLE, row, "Rejections")]
-    return decide(
-        rejecting == [_SWIN["Block-AR"]], "one cell, 1/3", ", ".join(rejecting) or "none", "rows with rejections"
-    )
+    holds = rejecting == [_SWIN["Block-AR"]]
+    return decide(holds, "one cell, 1/3", ", ".join(rejecting) or "none", "rows with rejections")
 
 
 @TOPIC.claim("The smallest permutation p of the sweep", "sec:rq2")
