@@ -43,6 +43,7 @@ from app.state.links import run_anchor
 from app.state.selection import Selection
 from app.state.view import BenchmarkView, CacheView, View
 from engine.core.errors import CacheError
+from engine.core.labels import MISSING
 from engine.core.latex import to_latex
 from engine.store import Cache
 
@@ -157,6 +158,7 @@ class Page:
                 column_config=columns,
                 row_height=_WRAPPED if widths else None,
                 key=f"rows-{key}",
+                placeholder=MISSING,
             )
             left, right, _ = st.columns([1, 1, 6])
             stem = f"routecal-{self.name}-{key}"

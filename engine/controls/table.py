@@ -18,13 +18,13 @@ def reading(p_value: float | None, false_alarm: float, detectable: float | None,
         return "could not be run here"
     if raises_false_alarms(false_alarm, alpha):
         if p_value <= alpha:
-            return f"its rejection is no evidence: false-alarm rate {rate}"
-        return f"finds nothing, although its false-alarm rate is high ({rate})"
+            return f"no evidence: false-alarm rate {rate}"
+        return f"does not reject; false-alarm rate high ({rate})"
     if p_value <= alpha:
         return f"rejects; false-alarm rate acceptable ({rate})"
     if detectable is None:
-        return "finds nothing; even the largest gap tried would be detected in fewer than 80 % of such runs"
-    return f"finds nothing; a gap of {detectable:.2f} would be detected in 80 % of such runs"
+        return "does not reject; no gap tried has 80 % power"
+    return f"does not reject; detects {detectable:.2f}"
 
 
 def controls_table(

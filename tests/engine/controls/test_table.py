@@ -16,10 +16,10 @@ from engine.gaps import TESTS, TestSettings, matched_gap, permutation_test, tren
     [
         (None, 0.05, 0.1, "could not be run"),
         (0.01, 0.9, 0.1, "no evidence"),
-        (0.5, 0.9, 0.1, "false-alarm rate is high (90.0 %)"),
+        (0.5, 0.9, 0.1, "does not reject; false-alarm rate high (90.0 %)"),
         (0.01, 0.05, 0.1, "rejects; false-alarm rate acceptable (5.0 %)"),
-        (0.5, 0.05, None, "even the largest gap tried"),
-        (0.5, 0.05, 0.123, "a gap of 0.12"),
+        (0.5, 0.05, None, "no gap tried has 80 % power"),
+        (0.5, 0.05, 0.123, "does not reject; detects 0.12"),
     ],
 )
 def test_reading(p, alarm, detectable, words):
