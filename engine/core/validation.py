@@ -161,6 +161,19 @@ def samples(confidence_: ArrayLike, correct_: ArrayLike, rho: ArrayLike) -> tupl
     return checked, correct(correct_, checked.size), vector("rho", rho, checked.size)
 
 
+def clusters(value: ArrayLike, length: int) -> IntArray:
+    """Numbers 0, 1, ... of the cluster that each sample belongs to, from any labels."""
+    expected = f"one label, a number or a text, for each of {length} samples"
+    try:
+        array = np.asarray(value)
+        index: IntArray = np.unique(array, return_inverse=True)[1]
+    except (TypeError, ValueError) as error:  # ragged, or labels that cannot be told apart
+        raise InvalidInput("clusters", expected, shown(value)) from error
+    if array.shape != (length,):
+        raise InvalidInput("clusters", expected, f"shape {array.shape}")
+    return index
+
+
 def whole(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
     """A whole number not below a minimum, nor above a maximum if there is one."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:

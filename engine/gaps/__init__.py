@@ -5,13 +5,10 @@ from engine.core.pvalues import adjust_pvalues
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap, bootstrap_gap_of_counts
 from engine.gaps.exact import NullDistribution
 from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
-from engine.gaps.permutation import (
-    NullBand,
-    PermutationResult,
-    permutation_test,
-    permutation_test_of_counts,
-)
+from engine.gaps.ladder import Rung, ladder_test
+from engine.gaps.permutation import NullBand, PermutationResult, permutation_test, permutation_test_of_counts
 from engine.gaps.settings import AUDITED, PAPER, Preset, TestSettings, audited_bins
+from engine.gaps.shape import ShapeResult, shape_test
 from engine.gaps.statistics import STATISTICS, TESTS
 from engine.gaps.statistics.cmh import cmh_test
 from engine.gaps.statistics.trend import match_diagnostic, trend_test
@@ -30,6 +27,8 @@ __all__ = [
     "NullDistribution",
     "PermutationResult",
     "Preset",
+    "Rung",
+    "ShapeResult",
     "StratifiedResult",
     "TestSettings",
     "adjust_pvalues",
@@ -38,10 +37,12 @@ __all__ = [
     "bootstrap_gap_of_counts",
     "cmh_test",
     "gap_of_counts",
+    "ladder_test",
     "match_diagnostic",
     "matched_gap",
     "permutation_test",
     "permutation_test_of_counts",
+    "shape_test",
     "tabulate",
     "trend_test",
     "weighted_gap_test",

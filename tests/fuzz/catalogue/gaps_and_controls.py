@@ -34,6 +34,7 @@ from tests.fuzz.strategies import (
     LABELS,
     MATCHING,
     P_VALUES,
+    PROBABILITIES,
     QUANTILES,
     RHO,
     SOME_BINS,
@@ -122,6 +123,8 @@ GAPS = [
         TRIPLE,
         {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "n_permutations": whole(1, 30), **DRAWS},
     ),
+    Entry("shape_test", gaps.shape_test, TRIPLE, {"clusters": LABELS}),
+    Entry("ladder_test", gaps.ladder_test, {**TRIPLE, "outputs": PROBABILITIES}, DRAWS),
     Entry(
         "weighted_gap_test",
         gaps.weighted_gap_test,

@@ -1,0 +1,184 @@
+"""What a trend cannot see: U-shapes, bumps, effects in part of the confidence range, signs that change with confidence.
+
+Three tests of rho at matched confidence, each with its own kind of alternative, combined to one p-value:
+
+groups : the generalised Cochran-Mantel-Haenszel test over five groups of rho (Landis, Heyman & Koch 1978).
+weighted : the trend's products of residuals, weighted by step functions of confidence (weighted generalised covariance
+    measure, Scheidegger, Hoerrmann & Bühlmann 2022).
+spline : a score test of a cubic in the rank of rho, and of its interaction with the rank of confidence, in a logistic
+    model with a spline of confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import BSpline
+from scipy.special import expit, logit
+from scipy.stats import chi2, rankdata
+
+from engine.core import validation
+from engine.core.binning import equal_mass_bins
+from engine.core.pvalues import cauchy_combination
+from engine.core.types import BoolArray, FloatArray, IntArray
+from engine.gaps.settings import audited_bins
+
+PARTS = ("groups", "weighted", "spline")
+N_GROUPS = 5
+STEPS = (1 / 3, 1 / 2, 2 / 3)
+"""Quantiles of confidence at which the weights of the weighted trend change sign."""
+SPLINE_COLUMNS = 10
+_CLIP = 1e-6
+_FAINT = 1e-4
+"""Ridge that keeps a separable fit finite."""
+_RANK = 1e-9
+"""Directions of less variance than this, relative to the largest, are rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeResult:
+    """One p-value for any shape and the three it is combined from, by name; None where there is nothing to test."""
+
+    p_value: float | None
+    parts: Mapping[str, float | None]
+
+
+def chi_square_pvalues(statistic: FloatArray, covariance: FloatArray) -> FloatArray:
+    """(R,) P(chi2_rank >= U' V^+ U) of (R, m) statistics with (R, m, m) covariances; NaN where V is zero."""
+    scale = np.sqrt(np.einsum("rii->ri", covariance))
+    safe = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(covariance / (safe[:, :, None] * safe[:, None, :]))
+    real = values > _RANK * np.maximum(values.max(axis=1, keepdims=True), _RANK)
+    along = np.einsum("rij,ri->rj", vectors, statistic / safe)
+    freedom = real.sum(axis=1)
+    total = np.where(real, along**2 / np.where(real, values, 1.0), 0.0).sum(axis=1)
+    return np.where(freedom > 0, chi2.sf(total, np.maximum(freedom, 1)), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedScores:
+    """Mantel's test with m score columns, each centred inside confidence bins.
+
+    U = a' t with permutation covariance sum_b k_b (n_b - k_b) / (n_b (n_b - 1)) S_b, S_b = sum_{i in b} a_i a_i'.
+    """
+
+    bins: IntArray
+    sizes: IntArray
+    columns: FloatArray
+    products: FloatArray
+
+    @classmethod
+    def of(cls, bins: IntArray, n_bins: int, columns: FloatArray) -> BinnedScores:
+        sizes = np.bincount(bins, minlength=n_bins)
+        order = np.argsort(bins, kind="stable")
+        starts = np.cumsum(sizes) - sizes
+        means = np.add.reduceat(columns[order], starts, axis=0) / sizes[:, None]
+        centred = columns - means[bins]
+        products = np.add.reduceat(centred[order, :, None] * centred[order, None, :], starts, axis=0)
+        return cls(bins, sizes, centred, products)
+
+    def pvalues(self, outcomes: FloatArray, n_correct: IntArray, clusters: IntArray | None) -> FloatArray:
+        if clusters is not None:
+            residuals = outcomes - (n_correct / self.sizes)[:, self.bins]
+            return _clustered_pvalues(residuals, self.columns, clusters)
+        spread: FloatArray = n_correct * (self.sizes - n_correct) / (self.sizes * np.maximum(self.sizes - 1.0, 1.0))
+        covariance: FloatArray = np.einsum("rb,bij->rij", spread, self.products)
+        return chi_square_pvalues(outcomes @ self.columns, covariance)
+
+
+def _clustered_pvalues(residuals: FloatArray, columns: FloatArray, clusters: IntArray) -> FloatArray:
+    """Score test with variance from sums over clusters: V = sum_c u_c u_c', u_c = sum_{i in c} a_i e_i."""
+    p_values = []
+    for residual in residuals:
+        scores = residual[:, None] * columns
+        sums: FloatArray = np.column_stack([np.bincount(clusters, weights=column) for column in scores.T])
+        p_values.append(chi_square_pvalues(sums.sum(axis=0, keepdims=True), (sums.T @ sums)[None])[0])
+    return np.array(p_values)
+
+
+def spline_columns(rank: FloatArray, n_columns: int = SPLINE_COLUMNS) -> FloatArray:
+    """(n, n_columns) cubic B-splines on evenly spaced knots of values in (0, 1); they sum to one in every row."""
+    knots = np.concatenate([np.zeros(3), np.linspace(0, 1, n_columns - 2), np.ones(3)])
+    columns: FloatArray = BSpline.design_matrix(rank, knots, 3).toarray()
+    return columns
+
+
+def logistic_fit(design: FloatArray, target: FloatArray, ridge: float = _FAINT) -> FloatArray:
+    """(n,) fitted probabilities of a logistic regression (Newton; the ridge keeps separable data finite)."""
+    weights = np.zeros(design.shape[1])
+    for _ in range(50):
+        p = expit(design @ weights)
+        gradient = design.T @ (target - p) - ridge * weights
+        hessian = (design * (p * (1 - p))[:, None]).T @ design + ridge * np.eye(weights.size)
+        step = np.linalg.solve(hessian, gradient)
+        step /= max(1.0, float(np.abs(step).max()) / 3)  # a long step may overshoot into saturation
+        weights = weights + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return expit(design @ weights)
+
+
+class ShapeDesign:
+    """What the three tests keep fixed for a run: bins, score columns and the confidence model's columns."""
+
+    def __init__(self, confidence: FloatArray, rho: FloatArray, clusters: IntArray | None = None) -> None:
+        n = confidence.size
+        self.clusters = clusters
+        self.n_bins = audited_bins(n)
+        self.bins = equal_mass_bins(confidence, self.n_bins)
+        confidence_rank, rank = ((rankdata(values) - 0.5) / n for values in (confidence, rho))
+        group = np.minimum((rank * N_GROUPS).astype(np.int64), N_GROUPS - 1)
+        steps = np.where(confidence_rank[:, None] > np.array(STEPS), 1.0, -1.0)
+        columns = {
+            "groups": (group[:, None] == np.arange(1, N_GROUPS)).astype(float),
+            "weighted": (rank - 0.5)[:, None] * np.column_stack([np.ones(n), steps]),
+        }
+        self._binned = {name: BinnedScores.of(self.bins, self.n_bins, each) for name, each in columns.items()}
+        x = 2 * rank - 1
+        cubic = np.column_stack([x, (3 * x**2 - 1) / 2, (5 * x**3 - 3 * x) / 2])
+        self._tested = np.column_stack([cubic, cubic * (2 * confidence_rank - 1)[:, None]])
+        log_odds = logit(confidence.astype(np.float64).clip(_CLIP, 1 - _CLIP))
+        log_odds = (log_odds - log_odds.mean()) / max(float(log_odds.std()), _CLIP)
+        self.model = np.column_stack([spline_columns(confidence_rank), log_odds])
+
+    def pvalues(self, outcomes: BoolArray, probability: FloatArray) -> dict[str, FloatArray]:
+        """(R,) p-values of each part for (R, n) outcomes.
+
+        probability : (n,) the confidence model's fit, to the one outcome tested, or to the accuracies that many
+        simulated outcomes are drawn from: one Newton step from there stands for each outcome's own fit.
+        """
+        drawn = outcomes.astype(np.float64)
+        flat = self.bins + self.n_bins * np.arange(len(drawn))[:, None]
+        n_correct = np.bincount(flat[outcomes], minlength=self.n_bins * len(drawn)).reshape(len(drawn), -1)
+        found = {name: part.pvalues(drawn, n_correct, self.clusters) for name, part in self._binned.items()}
+        weight = probability * (1 - probability)
+        weighted = self.model * weight[:, None]
+        gram = weighted.T @ self.model + _FAINT * np.eye(self.model.shape[1])
+        efficient = self._tested - self.model @ np.linalg.solve(gram, weighted.T @ self._tested)
+        if self.clusters is not None:
+            return {**found, "spline": _clustered_pvalues(drawn - probability, efficient, self.clusters)}
+        information = (efficient * weight[:, None]).T @ efficient
+        score = (drawn - probability) @ efficient
+        every = np.broadcast_to(information, (len(drawn), *information.shape))
+        return {**found, "spline": chi_square_pvalues(score, every)}
+
+
+def shape_test(
+    confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, *, clusters: ArrayLike | None = None
+) -> ShapeResult:
+    """Does correctness depend on rho at matched confidence in any shape?
+
+    clusters : (n,) the source that each sample shares with others (tokens of one sequence); variances are then of sums
+    over clusters. The three p-values are combined by Cauchy's combination (Liu & Xie 2020).
+    """
+    checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
+    groups = None if clusters is None else validation.clusters(clusters, checked_rho.size)
+    design = ShapeDesign(checked_confidence, checked_rho, groups)
+    fitted = logistic_fit(design.model, checked_correct.astype(np.float64))
+    found = {name: float(p[0]) for name, p in design.pvalues(checked_correct[None], fitted).items()}
+    parts = {name: None if np.isnan(p) else p for name, p in found.items()}
+    tested = [p for p in parts.values() if p is not None]
+    return ShapeResult(float(cauchy_combination(np.array(tested))) if tested else None, parts)
