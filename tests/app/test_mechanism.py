@@ -28,7 +28,8 @@ def test_verdict_depth_and_table_are_the_engines(cache_of_kinds: Path, monkeypat
     relation = relate_to_error(run.confidence, run.correct, feature(run, "r_std"))
     names = [f"block {layer // 2 + 2} layer" for layer in range(6)]
     profile = depth_profile(run.entropies, run.correct, names=names)
-    assert typeset(mechanism_sentence(profile, relation, SPREAD)) in verdict(app)
+    sentence = typeset(mechanism_sentence(profile, relation, SPREAD)).replace("\u00a0", " ")
+    assert sentence in verdict(app)
     assert numbers(figures(app)[0]["data"][0]["x"]) == pytest.approx(profile.mean)
     assert figures(app)[0]["layout"]["yaxis"]["ticktext"][-1] == "block 4 layer (4)"
     row = app.dataframe[0].value.set_index("Feature").loc[SPREAD]
