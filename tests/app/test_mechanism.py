@@ -35,7 +35,7 @@ def test_verdict_depth_and_table_are_the_engines(cache_of_kinds: Path, monkeypat
     row = app.dataframe[0].value.set_index("Feature").loc[SPREAD]
     assert row["Rank correlation"] == pytest.approx(relation.spearman.value)
     assert row["P(wrong higher)"] == pytest.approx(relation.outcomes.separation)
-    assert f"Rank correlation with the error: {relation.spearman.value:.2f}" in shown(app)
+    assert typeset(f"Rank correlation with the error: {relation.spearman.value:.2f}") in shown(app)
 
 
 def test_training_is_drawn_from_the_epochs_table(cache_of_kinds: Path, monkeypatch):
