@@ -23,6 +23,7 @@ from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
+from app.shell.wording import typeset
 from engine.features import FEATURES
 from engine.metrics.mechanism import depth_profile, relate_to_error
 from engine.metrics.reliability import calibration_summary
@@ -69,7 +70,8 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
             ),
             "sweep": judge_stability(counted, feature=FEATURE).sentence,
         }
-        return opened.fingerprint, sentences | dict.fromkeys(("gap", "null", "controls"), test)
+        sentences |= dict.fromkeys(("gap", "null", "controls"), test)
+        return opened.fingerprint, {page: typeset(sentence) for page, sentence in sentences.items()}
 
 
 @dataclass
