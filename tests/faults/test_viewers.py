@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from app.shell.wording import typeset
 from engine.store import open_cache, publish
 from engine.verdict import judge
 from tests.faults.conftest import bound_by_permissions
@@ -193,7 +194,7 @@ def test_what_nobody_has_read_yet(spoilt: bool, scene: Scene, tmp_path: Path):
     whole = (tmp_path / "third.duckdb").read_bytes()
     with open_cache(tmp_path / "third.duckdb") as cache:
         run = cache.load("run-s1")
-    expected = judge(run.confidence, run.correct, run.entropies.mean(axis=1), feature=FEATURE).sentence
+    expected = typeset(judge(run.confidence, run.correct, run.entropies.mean(axis=1), feature=FEATURE).sentence)
     rename_over(scene.cache, whole)
 
     async def watch() -> None:
@@ -206,7 +207,7 @@ def test_what_nobody_has_read_yet(spoilt: bool, scene: Scene, tmp_path: Path):
         async with Viewer(scene.served) as viewer:
             seen = await viewer.open("gap", {"run": "seed 1"})
             seen.assert_sound()
-            assert "the last one that could be read" in " ".join(seen.alerts)
+            assert "the last readable version" in " ".join(seen.alerts)
             if spoilt:
                 assert "cannot be read at the moment" in " ".join(seen.alerts)
                 assert expected not in seen.text
