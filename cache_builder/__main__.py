@@ -10,7 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("cache_builder.commands.train", "train one model and write its run as a shard"),
     "extract": ("cache_builder.commands.extract", "make a run of a trained checkpoint"),
     "sweep": ("cache_builder.commands.sweep", "train a grid of runs, skipping what is finished"),
-    "import": ("cache_builder.commands.import_", "make a run of somebody else's per-sample outputs"),
+    "import": ("cache_builder.commands.import_", "import per-sample outputs as a run"),
     "publish": ("cache_builder.commands.publish", "assemble the cache from the shards"),
     "info": ("cache_builder.commands.info", "list the runs of a cache"),
     "results": ("cache_builder.commands.results", "print accuracy, ECE and routing of every cell as a table"),

@@ -8,7 +8,7 @@ from engine.commands.command_line import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("engine.commands.audit", "what the protocol says about every run of a cache"),
-    "tables": ("engine.commands.tables", "the paper's calibration tables for the runs of a cache, as CSV and LaTeX"),
+    "tables": ("engine.commands.tables", "the paper's tables for the runs of a cache, as CSV and LaTeX"),
 }
 
 

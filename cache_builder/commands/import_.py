@@ -1,4 +1,4 @@
-"""`import`: make a run of somebody else's per-sample outputs."""
+"""`import`: import per-sample outputs as a run."""
 
 from __future__ import annotations
 
