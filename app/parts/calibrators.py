@@ -27,7 +27,7 @@ from engine.benchmark import (
 from engine.benchmark.sensitivity import SIZES
 from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
-from engine.core.ranking import FIRST, SECOND
+from engine.core.labels import FIRST, SECOND
 
 FURTHER = ("mce", "classwise_ece", "smooth_ece", "accuracy")
 CHANGES = ("delta_nll", "delta_brier", "delta_accuracy")

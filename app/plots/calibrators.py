@@ -22,8 +22,7 @@ from app.plots.theme import (
 from engine.benchmark import METRICS, Scoreboard
 from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
-from engine.core.labels import METHODS
-from engine.core.ranking import FIRST
+from engine.core.labels import FIRST, METHODS
 
 _ROW, _ROUND = 25, 92
 

@@ -12,6 +12,7 @@ from engine.core.labels import HEADLINES
 GAPS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
 _LANE, _BELOW = 20, 118
 # Hollow marks of the paper's gaps are filled with the page's colour, so that the interval does not show through.
+NO_SECOND = "No cell has a second seed"
 _OVER_LINE = {"symbol": "circle", "size": 10}
 
 
@@ -141,13 +142,9 @@ def gap_spread(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Figu
     if kept.empty:
         return empty_figure(theme, "No run has a largest gap with this feature.")
     several = cells[cells["n"] > 1]
-    title = (
-        "No cell has a second seed"
-        if several.empty
-        else f"Between seeds the largest gap moves by up to {several['max_gap_spread'].max():.2f}"
-    )
+    title = f"Between seeds the largest gap moves by up to {several['max_gap_spread'].max():.2f}"
     # As many lanes as runs, so that the rows stand level with those of the effects beside them.
-    drawn, lanes = _cell_rows(kept, theme, title=title, x="largest gap in accuracy")
+    drawn, lanes = _cell_rows(kept, theme, title=NO_SECOND if several.empty else title, x="largest gap in accuracy")
     fig, heights = drawn.figure, lanes.groupby(kept["cell"]).mean()
     fig.add_trace(
         go.Scatter(
@@ -172,12 +169,10 @@ def effect_signs(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Fi
     if kept.empty:
         return empty_figure(theme, "No run has an audited effect with this feature.")
     several = cells[cells["n"] > 1]
-    title = (
-        "No cell has a second seed"
-        if several.empty
-        else f"The audited sign holds in {int(several['same_sign'].astype(bool).sum())} of {len(several)} cells"
+    title = f"The audited sign holds in {int(several['same_sign'].astype(bool).sum())} of {len(several)} cells"
+    drawn, heights = _cell_rows(
+        kept, theme, title=NO_SECOND if several.empty else title, x="change of accuracy, low to high third"
     )
-    drawn, heights = _cell_rows(kept, theme, title=title, x="change of accuracy, low to high third")
     fig = drawn.figure
     fig.add_trace(
         go.Scatter(

@@ -14,7 +14,7 @@ from engine.benchmark.scores import METRICS
 from engine.benchmark.setup import REFERENCE
 from engine.core import validation
 from engine.core.errors import InvalidInput
-from engine.core.ranking import UNPLACED, places
+from engine.core.labels import UNPLACED, places
 from engine.core.types import CELL
 
 

@@ -5,6 +5,7 @@ A calibrator, a feature or a metric brings its label with its registration; ever
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ METHODS = {
 _ENSEMBLE = re.compile(r"-last(\d+)$")
 """Suites of ensembles over the last epochs: the same training runs once more, never counted beside them."""
 MISSING = "–"
+FIRST, SECOND, UNPLACED = 1, 2, 0
 
 
 def counted(n: int, noun: str) -> str:
@@ -85,6 +87,17 @@ def print_value(value: Any, pattern: str = "") -> str:
     if "%" in pattern:
         return pattern % value
     return f"{int(value):,}" if float(value).is_integer() else f"{value:.6g}"
+
+
+def places(values: Sequence[float], digits: int, *, lower_is_better: bool = True) -> list[int]:
+    """1 for the best value, 2 for the second-best, 0 for the others; values printed alike share their place.
+
+    digits : after the point, as printed. Missing values (NaN) are not placed.
+    """
+    shown = [round(value, digits) if math.isfinite(value) else math.nan for value in values]
+    competing = sorted({value for value in shown if math.isfinite(value)}, reverse=not lower_is_better)
+    place = dict(zip(competing, (FIRST, SECOND), strict=False))
+    return [place.get(value, UNPLACED) for value in shown]
 
 
 def ensemble_size(suite: str) -> int | None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from engine.core.labels import MISSING, is_number, print_value
-from engine.core.ranking import FIRST, SECOND
+from engine.core.labels import FIRST, MISSING, SECOND, is_number, print_value
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -53,7 +52,7 @@ def to_latex(
     """A floating table, or a longtable beyond a page, of the columns of a frame as they are printed.
 
     formats : how the numbers of a column are printed, as `print_value` takes it. places : by column, each row's place
-    (`engine.core.ranking.places`): bold is the best, underlined the second.
+    (`engine.core.labels.places`): bold is the best, underlined the second.
     """
     columns = []
     for name in frame:

@@ -17,9 +17,8 @@ import pandas as pd
 from engine.benchmark import METRICS
 from engine.benchmark.setup import REFERENCE
 from engine.core.errors import UnknownName
-from engine.core.labels import MISSING, capital, counted
+from engine.core.labels import MISSING, capital, counted, places
 from engine.core.latex import to_latex
-from engine.core.ranking import places
 from engine.metrics.mechanism import spearman
 from engine.paper import published, tables
 from engine.paper.sources import Evidence

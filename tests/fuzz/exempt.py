@@ -6,7 +6,6 @@ from engine import benchmark, calibrators, controls, features, gaps, importing, 
 from engine import paper as evidence
 from engine.core import binning, errors, latex, pvalues, threads, types, validation
 from engine.core import labels as wording
-from engine.core import ranking as placing
 from engine.features import search as feature_search
 from engine.metrics import mechanism, reliability
 from engine.paper import claims, published
@@ -163,7 +162,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         wording.listed,
         latex.escape,
         latex.to_latex,
-        placing.places,
+        wording.places,
         wording.format_p,
         wording.is_number,
         wording.label_rows,

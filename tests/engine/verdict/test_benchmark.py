@@ -25,7 +25,7 @@ from engine.benchmark import (
 from engine.benchmark.contrasts import CONTRASTED
 from engine.calibrators.temperature import FittedIdentity
 from engine.core.errors import InvalidInput, UnknownName
-from engine.core.ranking import places
+from engine.core.labels import places
 from engine.verdict.benchmark import judge_run, judge_seeds
 
 N_BOOTSTRAP = 400
