@@ -8,6 +8,7 @@ import math
 import pickle
 import tarfile
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def _decoded(image: Path | io.BytesIO, side: int | None) -> NDArray[np.uint8]:
     return np.asarray(converted).transpose(2, 0, 1)
 
 
-class Stored:
+class Stored(ABC):
     """Images that are decoded as they are asked for, the next batch while the last one is used."""
 
     channels = 3
@@ -85,8 +86,9 @@ class Stored:
     def __init__(self, where: Path, labels: NDArray[np.int64], side: int | None) -> None:
         self.where, self.labels, self.side = where, labels, side
 
+    @abstractmethod
     def encoded(self, rows: NDArray[np.int64]) -> Iterator[Encoded]:
-        raise NotImplementedError
+        """The files of these images, in this order."""
 
     def batches(self, size: int, rows: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.uint8]]:
         images = self.encoded(np.arange(len(self.labels)) if rows is None else rows)
