@@ -12,7 +12,7 @@ view = page.view
 page.require_feature()
 
 verdict = compute.verdict(view)
-page.verdict(verdict.sentence)
+page.verdict(verdict.detail, answer=verdict.answer)
 test, bootstrap = verdict.paper, verdict.gap
 gap = test.gap
 

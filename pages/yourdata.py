@@ -24,7 +24,8 @@ if not mine:
 elif view.rho is None:
     page.verdict(f"This question cannot be answered for your data: {view.missing}.", controls=False)
 else:
-    page.verdict(verdict(view).sentence)
+    judged = verdict(view)
+    page.verdict(judged.detail, answer=judged.answer)
 
 page.heading("Your file")
 page.caption(

@@ -71,6 +71,16 @@ def format_p(p: float) -> str:
     return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
 
 
+def signed(value: float, digits: int = 3) -> str:
+    """`+0.012`, `−0.016`."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """`34 %`."""
+    return f"{100 * share:.{digits}f} %"
+
+
 def is_number(value: Any) -> bool:
     """Numbers of any library, but not a truth value."""
     return isinstance(value, Number) and not isinstance(value, bool)
