@@ -3,6 +3,7 @@
 from engine.core.contingency import Contingency, tabulate
 from engine.core.pvalues import adjust_pvalues
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap, bootstrap_gap_of_counts
+from engine.gaps.deciles import DecileEffect, effect_by_decile
 from engine.gaps.exact import NullDistribution
 from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
 from engine.gaps.ladder import Rung, ladder_test
@@ -22,6 +23,7 @@ __all__ = [
     "TESTS",
     "BootstrapResult",
     "Contingency",
+    "DecileEffect",
     "GapResult",
     "NullBand",
     "NullDistribution",
@@ -35,6 +37,7 @@ __all__ = [
     "bootstrap_gap",
     "bootstrap_gap_of_counts",
     "cmh_test",
+    "effect_by_decile",
     "gap_of_counts",
     "ladder_test",
     "match_diagnostic",
