@@ -9,7 +9,7 @@ from app.shell.page import open_page
 from app.state.selection import feature_label
 from engine.verdict.wording import mechanism_sentence
 
-page = open_page("mechanism")
+page = open_page("mechanism", tests=False)
 view = page.view
 name = compute.stand_in(view)
 profile = compute.depth(view) if view.run.n_layers else None

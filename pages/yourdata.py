@@ -10,7 +10,7 @@ from app.parts.upload import choose_file, choose_mapping, offer_removal, show_un
 from app.parts.yourdata import coverage
 from app.shell.page import open_page
 
-page = open_page("yourdata")
+page = open_page("yourdata", tests=False)
 view = page.view
 mine = is_own(view.cache.fingerprint)
 if not mine:
@@ -21,6 +21,8 @@ if not mine:
     )
     if own().cache is not None:
         st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see your data.")
+elif view.refusal:
+    page.refuse_slice()
 elif view.rho is None:
     page.verdict(f"This question cannot be answered for your data: {view.missing}.", controls=False)
 else:
@@ -40,7 +42,7 @@ if table is not None:
     take_into_use(table, mapping)
 offer_removal()
 
-if mine:
+if mine and not view.refusal:
     page.heading("Both tests on every score")
     page.table(
         compute.scores(view),
@@ -52,6 +54,7 @@ if mine:
         formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "primary_p", "primary_p_holm"), "%.4g"),
     )  # fmt: skip
     page.caption("The verdict above is for the feature chosen in the sidebar.")
+if mine:
     page.heading("What each page can show")
     page.sentences(
         coverage(view.run, has_logits=bool(view.row["has_logits"])),

@@ -9,6 +9,7 @@ from app.state.selection import N_SIMULATIONS
 from app.state.view import View
 from engine.core.binning import histogram_edges
 from engine.core.types import FloatArray, IntArray, Progress
+from engine.gaps import DecileEffect, effect_by_decile
 from engine.verdict import Verdict, judge
 
 _BARS = 60
@@ -25,6 +26,16 @@ def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
         )  # fmt: skip
 
     return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute))
+
+
+def effect(view: View, rung: int) -> DecileEffect:
+    """The effect by decile of the feature, given what the rung conditions on; rungs above 0 need logits."""
+    given, outputs = view.samples, view.run_with_logits.logits if rung else None
+
+    def compute(_progress: Progress) -> DecileEffect:
+        return effect_by_decile(*given, outputs=outputs, rung=rung)
+
+    return awaited(Work(("effect", view.selection.alone, rung), view.fingerprint, compute))
 
 
 def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:

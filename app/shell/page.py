@@ -101,6 +101,13 @@ class Page:
         if self.view.rho is None:
             self.end(f"This question cannot be answered for this run: {self.view.missing}.")
 
+    def refuse_slice(self) -> None:
+        """Say in the verdict's place why nothing is tested on a slice by outcome, and offer the nearest that can be."""
+        self.verdict(self.view.refusal, controls=False)
+        instead = self.view.testable_slice
+        label = f"Use {instead.describe() or 'all samples'}"
+        st.button(label, key="testable-slice", on_click=sidebar.set_slice, args=(instead,))
+
     def heading(self, text: str) -> None:
         self._show("heading", text)
         st.markdown(f"### {plain(text)}")
@@ -278,11 +285,12 @@ def run_page(script: Callable[[], None]) -> None:
         end_opening()  # of a page that never had its data
 
 
-def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
+def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, tests: bool = True) -> Page:
     """The data of a page, under its title; an unreadable or empty cache ends the script with what to do about it.
 
     whole_cache : the page is about all runs, so the chosen run and slice do not apply to it.
     benchmark : the page fits on one half of the run and judges on the other, so the slice does not apply to it.
+    tests : the page tests the chosen samples, so it ends here if they were chosen by the outcome.
     """
     chosen: _Chosen = st.session_state[_CHOSEN]
     if chosen.error is not None:
@@ -295,6 +303,10 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) 
     page = Page(name, view, current_theme())
     empty = kind is View and view.run.n_samples == 0
     end_opening()
+    if kind is View and tests and view.refusal:
+        page.refuse_slice()
+        page.finish()
+        st.stop()
     if empty:
         page._settings()
         st.info("No sample is in this slice. Widen it in the sidebar.")

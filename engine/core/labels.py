@@ -31,6 +31,8 @@ DATASETS = {
 }
 HEADLINES = {"paper": "the paper's test", "primary": "the primary test"}
 """The two tests that verdicts rest on, by their names."""
+RUNGS = ("confidence", "the softmax's shape", "the softmax's shape and the class", "the whole output")
+"""What each rung of the ladder conditions on."""
 METHODS = {
     "none": "none", "ts": "TS", "ets": "ETS", "vs": "VS", "cts": "CTS", "pts": "PTS", "hb": "HB", "bbq": "BBQ",
     "isotonic": "Isotonic", "sbece": "SB-TS", "lc": "LC", "rcmmc": "RCMMC", "nw_conf": "Conf. only",

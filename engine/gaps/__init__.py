@@ -5,6 +5,7 @@ from engine.core.pvalues import adjust_pvalues
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap, bootstrap_gap_of_counts
 from engine.gaps.bound import EffectBound, effect_bound
 from engine.gaps.combined import CombinedResult, combine, combined_test
+from engine.gaps.deciles import DecileEffect, effect_by_decile
 from engine.gaps.exact import NullDistribution
 from engine.gaps.gain import Gain, routing_gain
 from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
@@ -26,6 +27,7 @@ __all__ = [
     "BootstrapResult",
     "CombinedResult",
     "Contingency",
+    "DecileEffect",
     "EffectBound",
     "Gain",
     "GapResult",
@@ -44,6 +46,7 @@ __all__ = [
     "combine",
     "combined_test",
     "effect_bound",
+    "effect_by_decile",
     "gap_of_counts",
     "ladder_test",
     "match_diagnostic",
