@@ -62,7 +62,7 @@ def table_of(app: AppTest, position: int) -> pd.DataFrame:
 def test_verdict_counts_statements_and_conclusions(make_cache: Callable[..., Path], monkeypatch):
     app = open_app(make_cache(10), monkeypatch, "paper")
     assert summarise_claims(audit()) in verdict(app)
-    assert "126 of 179 statements agree with the paper's own tables, 50 differ and 3 cannot be checked" in verdict(app)
+    assert "126 of 180 statements agree with the paper's own tables, 51 differ and 3 cannot be checked" in verdict(app)
     assert "Of the 5 of the paper's 13 conclusions asked so far, this cache supports" in verdict(app)
     assert "Only the cache setting in the sidebar affects this page" in app.caption[0].value
 
@@ -126,7 +126,7 @@ def test_probes_are_computed_when_asked_for(make_cache: Callable[..., Path], mon
 
 def test_statements_are_filtered(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "paper", claim="differs", table=title("ablation_plan"))
-    assert len(table_of(app, 1)) == 50
+    assert len(table_of(app, 1)) == 51
     app.selectbox(key="topic").select("Bandwidth").run()
     assert table_of(app, 1).empty
     app.selectbox(key="claim").select("all").run()
@@ -201,7 +201,7 @@ def test_statements_by_topic():
     results = audit()
     figure = claims_by_topic(results, Theme())
     drawn = {bar.name: sum(value or 0 for value in bar.x) for bar in figure.data}
-    assert drawn == {"agrees": 126, "differs": 50, "not checkable": 3}
+    assert drawn == {"agrees": 126, "differs": 51, "not checkable": 3}
     topics = list(dict.fromkeys(result.topic for result in results))
     for bar in figure.data:
         for topic, value in zip(topics, bar.x, strict=True):
