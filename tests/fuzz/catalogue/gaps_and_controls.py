@@ -162,7 +162,7 @@ GAPS = [
         covers=(gaps.bootstrap_gap_of_counts,),
     ),
     Entry("TestSettings", gaps.TestSettings, {}, {"n_bins": BINS, "quantiles": QUANTILES, **SUPPORT}),
-    Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
+    Entry("primary_bins", gaps.primary_bins, {"n_samples": whole(0, 1000)}),
     Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),
     Entry(
         "adjust_tested",
@@ -174,7 +174,7 @@ GAPS = [
 ]
 
 
-def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "audited_cmh"), **settings: Any) -> object:
+def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "primary_cmh"), **settings: Any) -> object:
     alarms = controls.false_alarm_rate(confidence, correct, rho, tests=tests, **settings)
     power = controls.power_curve(confidence, correct, rho, tests=tests, deltas=(0.0, 0.2), **settings)
     return trust.controls_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
