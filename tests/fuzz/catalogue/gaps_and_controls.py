@@ -6,7 +6,7 @@ from typing import Any
 
 from engine import controls, gaps, metrics, verdict
 from engine.controls import table as trust
-from engine.core import contingency, intervals, pvalues, splitting
+from engine.core import contingency, intervals, pvalues, rounding, splitting
 from engine.gaps import TESTS
 from engine.metrics import reliability
 from engine.verdict import wording as verdict_browse
@@ -58,6 +58,7 @@ METRICS = [
         "reliability_table", metrics.reliability_table, PAIR, {"n_bins": BINS, "matching": MATCHING}, missing=ACCURACIES
     ),
     Entry("tertiles", metrics.tertiles, {"rho": RHO}, {"quantiles": QUANTILES}),
+    Entry("find_rounding", rounding.find_rounding, {"confidence": CONFIDENCE}),
     Entry("expected_ece", reliability.expected_ece, {"confidence": CONFIDENCE}, {"n_bins": BINS}),
     Entry(
         "calibration_summary",
