@@ -36,8 +36,8 @@ def plant() -> None:
             "Random draw", 0, 999, 0, key="draw", bind="query-params", help="Seed of the simulated data set."
         )
     # All is computed before any of it is drawn: each thing drawn by itself makes the browser go through the whole page.
-    paper, audited = compute.planted(view, float(delta), int(seed))
-    tests = (("The paper's test", paper.p_value), ("The audited test", audited.p_value))
+    paper, primary = compute.planted(view, float(delta), int(seed))
+    tests = (("The paper's test", paper.p_value), ("The primary test", primary.p_value))
     lines = [f"{name}: **{'cannot run' if p is None else format_p(p)}**" for name, p in tests]
     figure = tertile_curves(paper, page.theme)
     left.markdown("  \n".join(lines))
@@ -72,7 +72,7 @@ page.how(r"""
 **Simulations without effect** keep this run's confidence and feature and draw correctness from a logistic fit of
 accuracy on the logit of confidence. There is no effect to detect, so a valid test rejects 5 % of them. **The planted
 gap** adds $+\delta n_{high} / (n_{low} + n_{high})$ to the low tertile's accuracy and takes $\delta n_{low} / (n_{low}
-+ n_{high})$ from the high one's in the audited test's bins, which keeps each bin's accuracy; where that would leave
++ n_{high})$ from the high one's in the primary test's bins, which keeps each bin's accuracy; where that would leave
 $[0, 1]$ the gap is kept and the accuracy changes. All gaps use the same random numbers.
 """)
 page.finish()

@@ -46,9 +46,9 @@ if mine:
         "scores",
         names={
             "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
-            "audited_p": "p, audited", "audited_p_holm": "Holm, audited",
+            "primary_p": "p, primary", "primary_p_holm": "Holm, primary",
         },
-        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "audited_p", "audited_p_holm"), "%.4g"),
+        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "primary_p", "primary_p_holm"), "%.4g"),
     )  # fmt: skip
     page.caption("The verdict above is for the feature chosen in the sidebar.")
     page.heading("What each page can show")

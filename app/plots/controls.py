@@ -9,13 +9,13 @@ from app.plots.theme import MATCHING_COLOURS, Theme, figure, reference, transluc
 from engine.controls import POWER_TARGET, FalseAlarms, PowerCurve
 from engine.gaps import TESTS
 
-_LINES = {"paper": ("dash", "circle-open"), "audited": ("solid", "circle")}
+_LINES = {"paper": ("dash", "circle-open"), "primary": ("solid", "circle")}
 
 
 def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
-    """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the audited not."""
+    """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the primary not."""
     found = power.detectable
-    texts = [f"{TESTS[test].label} {found[test]:.2f}" for test in ("audited", "paper") if found.get(test) is not None]
+    texts = [f"{TESTS[test].label} {found[test]:.2f}" for test in ("primary", "paper") if found.get(test) is not None]
     title = f"Gap detected with 80 % power: {', '.join(texts)}" if texts else "No gap tried is detected with 80 % power"
     fig = figure(theme, title=title, x="planted gap in accuracy", y="share of simulations rejected", height=420)
     for test, (dash, symbol) in _LINES.items():

@@ -165,10 +165,10 @@ def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
             f"{measured.n_shared} of {measured.n_bins}, smaller side of a bin at least {low:.0f} samples, "
             f"lower quartile {quarter:.0f}, median {middle:.0f}"
         )
-    if verdict.audited.effect is not None and verdict.audited.p_value is not None:
-        numbers["Audited effect"] = (
-            f"{verdict.audited.effect:+.3f}".replace("-", "−")
-            + f" in accuracy {LOW_TO_HIGH}, {format_p(verdict.audited.p_value)}"
+    if verdict.primary.effect is not None and verdict.primary.p_value is not None:
+        numbers["Primary effect"] = (
+            f"{verdict.primary.effect:+.3f}".replace("-", "−")
+            + f" in accuracy {LOW_TO_HIGH}, {format_p(verdict.primary.p_value)}"
         )
     return numbers
 

@@ -15,7 +15,7 @@ from engine.core import validation
 from engine.core.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.core.errors import InvalidInput
 from engine.core.types import BoolArray, FloatArray, Progress
-from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.settings import TestSettings, primary_bins
 
 DELTAS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.10, 0.13, 0.16, 0.20, 0.25, 0.30)
 POWER_TARGET = 0.8
@@ -57,7 +57,7 @@ def planted_outcome(
     validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     probability = accuracy_given_confidence(checked_confidence, checked_correct, fit)
-    bins = equal_mass_bins(checked_confidence, audited_bins(checked_rho.size))
+    bins = equal_mass_bins(checked_confidence, primary_bins(checked_rho.size))
     planted = plant_gap(probability, bins, tertiles(checked_rho, quantiles).index, delta)
     return np.random.default_rng(seed).random(checked_rho.size) < planted
 
@@ -86,7 +86,7 @@ def power_curve(
     rho: ArrayLike,
     *,
     deltas: Sequence[float] = DELTAS,
-    tests: Sequence[str] = ("paper", "audited"),
+    tests: Sequence[str] = ("paper", "primary"),
     n_replicates: int = 1000,
     alpha: float = 0.05,
     seed: int = 42,
@@ -97,7 +97,7 @@ def power_curve(
     """The planted gap: how often does each test find a gap of delta between low and high tertile at matched confidence?
 
     Correctness is drawn from the confidence-only fit with the gap planted in it (`plant_gap`, in equal-mass bins
-    that the audited test has). All deltas share their random numbers, so the curves are smooth and comparable.
+    that the primary test has). All deltas share their random numbers, so the curves are smooth and comparable.
     """
     validation.draws("n_replicates", n_replicates)
     validation.seed(seed)

@@ -19,7 +19,7 @@ from engine.core.binning import Matching, confidence_bins, tertiles
 from engine.core.errors import InvalidInput
 from engine.core.intervals import wilson_interval
 from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps.settings import Preset, TestSettings, audited_bins
+from engine.gaps.settings import Preset, TestSettings, primary_bins
 from engine.gaps.statistics import STATISTICS, TESTS, Partition
 
 
@@ -180,7 +180,7 @@ class Simulator:
 
     def planted(self, delta: float) -> FloatArray:
         """Probability of being correct with a gap of delta between the outer tertiles."""
-        bins = self.layout.bins(audited_bins(self.n_samples), "equal_mass")
+        bins = self.layout.bins(primary_bins(self.n_samples), "equal_mass")
         return plant_gap(self.probability, bins, self.layout.groups, delta)
 
 

@@ -31,7 +31,7 @@ DATASETS = {
     "fashion-mnist": "Fashion-MNIST",
     "digits": "Digits",
 }
-HEADLINES = {"paper": "the paper's test", "audited": "the audited test"}
+HEADLINES = {"paper": "the paper's test", "primary": "the primary test"}
 """The two tests that verdicts rest on, by their names."""
 METHODS = {
     "none": "none", "ts": "TS", "ets": "ETS", "vs": "VS", "cts": "CTS", "pts": "PTS", "hb": "HB", "bbq": "BBQ",

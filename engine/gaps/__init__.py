@@ -7,7 +7,7 @@ from engine.gaps.exact import NullDistribution
 from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
 from engine.gaps.ladder import Rung, ladder_test
 from engine.gaps.permutation import NullBand, PermutationResult, permutation_test, permutation_test_of_counts
-from engine.gaps.settings import AUDITED, PAPER, Preset, TestSettings, audited_bins
+from engine.gaps.settings import PAPER, PRIMARY, Preset, TestSettings, primary_bins
 from engine.gaps.shape import ShapeResult, shape_test
 from engine.gaps.statistics import STATISTICS, TESTS
 from engine.gaps.statistics.cmh import cmh_test
@@ -16,8 +16,8 @@ from engine.gaps.statistics.weighted_gap import weighted_gap_test
 from engine.gaps.stratified import StratifiedResult
 
 __all__ = [
-    "AUDITED",
     "PAPER",
+    "PRIMARY",
     "STATISTICS",
     "TESTS",
     "BootstrapResult",
@@ -32,7 +32,6 @@ __all__ = [
     "StratifiedResult",
     "TestSettings",
     "adjust_pvalues",
-    "audited_bins",
     "bootstrap_gap",
     "bootstrap_gap_of_counts",
     "cmh_test",
@@ -42,6 +41,7 @@ __all__ = [
     "matched_gap",
     "permutation_test",
     "permutation_test_of_counts",
+    "primary_bins",
     "shape_test",
     "tabulate",
     "trend_test",

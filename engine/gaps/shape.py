@@ -24,7 +24,7 @@ from engine.core import validation
 from engine.core.binning import equal_mass_bins
 from engine.core.pvalues import cauchy_combination
 from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps.settings import audited_bins
+from engine.gaps.settings import primary_bins
 
 PARTS = ("groups", "weighted", "spline")
 N_GROUPS = 5
@@ -127,7 +127,7 @@ class ShapeDesign:
     def __init__(self, confidence: FloatArray, rho: FloatArray, clusters: IntArray | None = None) -> None:
         n = confidence.size
         self.clusters = clusters
-        self.n_bins = audited_bins(n)
+        self.n_bins = primary_bins(n)
         self.bins = equal_mass_bins(confidence, self.n_bins)
         confidence_rank, rank = ((rankdata(values) - 0.5) / n for values in (confidence, rho))
         group = np.minimum((rank * N_GROUPS).astype(np.int64), N_GROUPS - 1)

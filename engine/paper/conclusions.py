@@ -25,7 +25,7 @@ from engine.benchmark.setup import ROUTING, TERTILE_FEATURE
 from engine.core.labels import counted, format_p
 from engine.core.pvalues import SignTest, adjust_pvalues, sign_test
 from engine.features import FEATURES
-from engine.gaps.settings import AUDITED, PAPER
+from engine.gaps.settings import PAPER, PRIMARY
 from engine.paper.sources import SOURCES, Evidence
 from engine.paper.tables import MODES
 from engine.probes import ProbeSweep
@@ -83,17 +83,17 @@ def repeats(evidence: Evidence) -> Finding:
     several = cells[cells["n"] > 1]
     if several.empty:
         return Finding("not answerable", "no cell has a second tested run", {"n_cells": 0})
-    audited, paper = (int(several[f"{test}_all"].astype(bool).sum()) for test in ("audited", "paper"))
+    primary, paper = (int(several[f"{test}_all"].astype(bool).sum()) for test in ("primary", "paper"))
     n = len(several)
     found = (
-        f"every seed rejects in {paper} of {counted(n, 'cell')} by {PAPER.label} and in {audited} by {AUDITED.label}"
+        f"every seed rejects in {paper} of {counted(n, 'cell')} by {PAPER.label} and in {primary} by {PRIMARY.label}"
     )
-    numbers: dict[str, float] = {"n_cells": n, "paper": paper, "audited": audited}
+    numbers: dict[str, float] = {"n_cells": n, "paper": paper, "primary": primary}
     spread = float(several["max_gap_spread"].max())
     if np.isfinite(spread):  # without a shared bin there is no gap to move
         found += f"; the largest gap moves by up to {spread:.2f} between seeds"
         numbers["largest_spread"] = spread
-    return decide(paper + audited > 0, found, numbers)
+    return decide(paper + primary > 0, found, numbers)
 
 
 def no_order(evidence: Evidence) -> Finding:
@@ -292,9 +292,9 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
         "the paper's test rejects no more runs than chance gives, and none after Holm", partial(chance_level, "paper"),
     ),
     Conclusion(
-        "chance_audited", "The same, by the audited test, which matches confidence more finely", "sec:rq1", "gaps",
-        "the audited test rejects no more runs than chance gives, and none after Holm",
-        partial(chance_level, "audited"),
+        "chance_primary", "The same, by the primary test, which matches confidence more finely", "sec:rq1", "gaps",
+        "the primary test rejects no more runs than chance gives, and none after Holm",
+        partial(chance_level, "primary"),
     ),
     Conclusion(
         "not_stable", "No effect is stable across seeds", "sec:rq2", "gaps",

@@ -28,7 +28,7 @@ Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "unte
 class Verdict:
     """Both tests of one run and feature, what they could have seen, and how to say it.
 
-    paper, audited : the two tests; gap : both gaps with bootstrap intervals.
+    paper, primary : the two tests; gap : both gaps with bootstrap intervals.
     detectable : smallest gap each test would have found with 80 % power (None: none of those tried, or the test raises
         false alarms, so that what it finds is not the gap).
     false_alarm : share of data sets simulated without effect that each test rejects. Both are None without controls.
@@ -37,7 +37,7 @@ class Verdict:
     outcome: Outcome
     sentence: str
     paper: PermutationResult
-    audited: StratifiedResult
+    primary: StratifiedResult
     gap: BootstrapResult
     detectable: Mapping[str, float | None] | None
     false_alarm: Mapping[str, float] | None
@@ -53,14 +53,14 @@ def _paper_clause(paper: PermutationResult, feature: str) -> str:
     )
 
 
-def _audited_clause(audited: StratifiedResult, alpha: float) -> str:
-    if audited.p_value is None or audited.effect is None:
-        return f"the audited test could not be run ({audited.notes[-1]})"
-    remarks = list(audited.notes[-1:])
-    if audited.p_value <= alpha:
-        direction = "rises" if audited.effect > 0 else "falls"
-        remarks.append(f"accuracy {direction} by {abs(audited.effect):.3f} {LOW_TO_HIGH}")
-    clause = f"the audited trend test gives {format_p(audited.p_value)}"
+def _primary_clause(primary: StratifiedResult, alpha: float) -> str:
+    if primary.p_value is None or primary.effect is None:
+        return f"the primary test could not be run ({primary.notes[-1]})"
+    remarks = list(primary.notes[-1:])
+    if primary.p_value <= alpha:
+        direction = "rises" if primary.effect > 0 else "falls"
+        remarks.append(f"accuracy {direction} by {abs(primary.effect):.3f} {LOW_TO_HIGH}")
+    clause = f"the primary trend test gives {format_p(primary.p_value)}"
     return f"{clause} ({'; '.join(remarks)})" if remarks else clause
 
 
@@ -69,17 +69,17 @@ def _power_clause(
 ) -> str:
     if detectable is None or false_alarm is None:
         return "The power of these tests was not measured."
-    audited, paper = detectable["audited"], detectable["paper"]
-    if audited is not None and paper is not None:
+    primary, paper = detectable["primary"], detectable["paper"]
+    if primary is not None and paper is not None:
         return (
-            f"In 80 % of such runs the audited test would detect a gap of {audited:.2f} and the paper's test one of "
+            f"In 80 % of such runs the primary test would detect a gap of {primary:.2f} and the paper's test one of "
             f"{paper:.2f}."
         )
     unsound = [name for name in detectable if raises_false_alarms(false_alarm[name], alpha)]
-    if audited is None and paper is None and not unsound:
+    if primary is None and paper is None and not unsound:
         return f"Neither test would detect even a gap of {largest:.2f} in 80 % of such runs, so this says little."
     clauses = []
-    for name in ("audited", "paper"):
+    for name in ("primary", "paper"):
         gap = detectable[name]
         if name in unsound:
             clauses.append(
@@ -99,7 +99,7 @@ def _percent(share: float) -> str:
 
 def _phrase(
     paper: PermutationResult,
-    audited: StratifiedResult,
+    primary: StratifiedResult,
     feature: str,
     alpha: float,
     false_alarm: Mapping[str, float] | None,
@@ -107,34 +107,34 @@ def _phrase(
     largest_delta: float,
 ) -> tuple[Outcome, str]:
     """The outcome and its wording. "No evidence" never becomes "evidence of none"; one run is never called stable."""
-    clauses = capital(f"{_paper_clause(paper, feature)}, and {_audited_clause(audited, alpha)}")
-    p_values = {"paper": paper.p_value, "audited": audited.p_value}
+    clauses = capital(f"{_paper_clause(paper, feature)}, and {_primary_clause(primary, alpha)}")
+    p_values = {"paper": paper.p_value, "primary": primary.p_value}
     if all(p is None for p in p_values.values()):
         return "untestable", f"{clauses}: nothing can be said about this run."
     rejecting = [name for name, p in p_values.items() if p is not None and p <= alpha]
     if not rejecting:
         seen = _power_clause(detectable, false_alarm, alpha, largest_delta)
         return "no_evidence", f"{clauses}: no evidence beyond confidence. {seen}"
-    caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=not audited.matched)
+    caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=not primary.matched)
     if not believed:
         return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
     stability = f"{OTHER_SEEDS}."
     if false_alarm is None:
         stability += f" {UNCHECKED}"
-    if believed == ["paper", "audited"]:
+    if believed == ["paper", "primary"]:
         return "evidence", f"{clauses}: both tests find a difference beyond confidence in this run; {stability}"
     alone = _NAMES[believed[0]]
-    other = "audited" if believed == ["paper"] else "paper"
+    other = "primary" if believed == ["paper"] else "paper"
     if p_values[other] is None or other in rejecting:
         return "evidence", f"{clauses}.{caution} {alone} alone finds a difference beyond confidence here; {stability}"
-    if believed == ["audited"]:
+    if believed == ["primary"]:
         return (
             "disagreement",
-            f"{clauses}.{caution} The two disagree: the audited test, which uses every sample, finds a difference "
+            f"{clauses}.{caution} The two disagree: the primary test, which uses every sample, finds a difference "
             "beyond confidence in this run, and the paper's test does not confirm it; check other seeds before "
             "believing either.",
         )
-    audit = "the finer audited test" if audited.matched else "the audited test"
+    audit = "the finer primary test" if primary.matched else "the primary test"
     return (
         "disagreement",
         f"{clauses}.{caution} The two disagree: the paper's test rejects and {audit} does not confirm it; read this as "
@@ -157,8 +157,8 @@ def _discount(
             caution += (
                 f" {_NAMES[name]} has a false-alarm rate of {_percent(rate)}, so its rejection here does not count."
             )
-        elif name == "audited" and unmatched and rate is None:
-            caution += " With too few samples to match confidence, the audited test's rejection does not count."
+        elif name == "primary" and unmatched and rate is None:
+            caution += " With too few samples to match confidence, the primary test's rejection does not count."
         else:
             believed.append(name)
     return caution, believed
@@ -188,7 +188,7 @@ def judge(
     validation.fraction("alpha", alpha)
     contingency = settings.tabulate(confidence, correct, rho)
     paper = permutation_test_of_counts(contingency, min_support=settings.min_support)
-    audited = trend_test(confidence, correct, rho)
+    primary = trend_test(confidence, correct, rho)
     gap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support)
     alarms: FalseAlarms | None = None
     power: PowerCurve | None = None
@@ -203,7 +203,7 @@ def judge(
             confidence,
             correct,
             rho,
-            tests=("paper", "audited"),
+            tests=("paper", "primary"),
             n_replicates=n_replicates,
             alpha=alpha,
             seed=seed,
@@ -220,8 +220,8 @@ def judge(
             settings=settings,
             progress=part(0.5),
         )
-    false_alarm = None if alarms is None else {test: alarms.rate(test) for test in ("paper", "audited")}
+    false_alarm = None if alarms is None else {test: alarms.rate(test) for test in ("paper", "primary")}
     detectable = None if power is None else power.detectable
     largest = 0.0 if power is None else power.deltas[-1]
-    outcome, sentence = _phrase(paper, audited, feature, alpha, false_alarm, detectable, largest)
-    return Verdict(outcome, sentence, paper, audited, gap, detectable, false_alarm, alpha)
+    outcome, sentence = _phrase(paper, primary, feature, alpha, false_alarm, detectable, largest)
+    return Verdict(outcome, sentence, paper, primary, gap, detectable, false_alarm, alpha)

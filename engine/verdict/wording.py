@@ -8,7 +8,7 @@ from engine.metrics.mechanism import DepthProfile, ErrorRelation, RankCorrelatio
 from engine.metrics.reliability import CalibrationSummary
 
 LOW_TO_HIGH = "from the low to the high third of samples with similar confidence"
-"""What an audited effect is a change of accuracy over."""
+"""What a primary effect is a change of accuracy over."""
 OTHER_SEEDS = "other seeds must show whether it repeats"
 """What one run, or one look at many, leaves open."""
 UNCHECKED = "False-alarm rates were not checked here; see Controls."

@@ -41,8 +41,8 @@ def compute(cache_path: Path, protocol: Protocol, n_simulations: int) -> tuple[r
 def test_the_sentence_and_the_figures_of_controls_are_of_the_same_worlds(cache_of_kinds: Path):
     found, _ = compute(cache_of_kinds, Protocol(), N_SIMULATIONS)
     judged = judge(*arrays(load(cache_of_kinds, "full-s0")))
-    assert {test: found.power.detectable[test] for test in ("paper", "audited")} == judged.detectable
-    assert {test: found.alarms.rate(test) for test in ("paper", "audited")} == judged.false_alarm
+    assert {test: found.power.detectable[test] for test in ("paper", "primary")} == judged.detectable
+    assert {test: found.alarms.rate(test) for test in ("paper", "primary")} == judged.false_alarm
 
 
 @pytest.mark.parametrize("worlds", [None, "100"])
@@ -55,7 +55,7 @@ def test_the_verdict_of_controls_counts_in_the_worlds_chosen(worlds: str | None,
     assert judged.sentence in verdict(app)
     drawn = {trace.get("name"): trace for trace in figures(app)[1]["data"]}
     power = power_curve(*given, n_replicates=n_simulations)
-    for test in ("paper", "audited"):
+    for test in ("paper", "primary"):
         rates = power.table.loc[power.table["test"] == test, "rate"].to_numpy()
         assert np.array_equal(numbers(drawn[TESTS[test].label]["y"]), rates)
     trust = app.dataframe[-1].value

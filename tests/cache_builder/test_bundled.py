@@ -62,7 +62,7 @@ def test_every_run_of_the_bundle_can_be_tested(tmp_path):
     with open_cache(tmp_path / "cache.duckdb") as cache:
         rows = diagnose(cache, n_resamples=50)
     routed = rows[~rows["variant"].isin(["baseline", "drloc"])]
-    assert routed[["max_gap", "weighted_gap", "paper_p", "audited_p"]].notna().all(axis=None)
+    assert routed[["max_gap", "weighted_gap", "paper_p", "primary_p"]].notna().all(axis=None)
     assert {config.run_id for config in load_recipe("digits").runs()} <= set(rows["run_id"])
 
 

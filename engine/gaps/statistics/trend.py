@@ -15,7 +15,7 @@ from engine.core.contingency import Contingency
 from engine.core.errors import InvalidInput
 from engine.core.pvalues import monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress
-from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.settings import TestSettings, primary_bins
 from engine.gaps.statistics.base import Method, Partition, Permuted, Samples, Standardised
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 
@@ -165,7 +165,7 @@ def trend_test(
     S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
     is the within-bin least-squares slope of correctness on rank, T / sum_b S_b, times the distance between the outer
     thirds of a bin (`TrendDesign.reach`): the change of accuracy from the low to the high third of samples of similar
-    confidence. `n_bins` None means the audited bins (`audited_bins`). Samples of equal confidence go to equal-mass bins
+    confidence. `n_bins` None means the primary bins (`primary_bins`). Samples of equal confidence go to equal-mass bins
     in their given order.
     """
     check_method(method)
@@ -173,7 +173,7 @@ def trend_test(
     validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     n = checked_confidence.size
-    bins = audited_bins(n) if n_bins is None else n_bins
+    bins = primary_bins(n) if n_bins is None else n_bins
     design = TrendDesign.of(confidence_bins(checked_confidence, bins, matching), checked_rho, bins)
     n_correct = np.bincount(design.bins[checked_correct], minlength=bins)
     variance = design.variance(n_correct)
@@ -211,7 +211,7 @@ def match_diagnostic(
     """
     checked_confidence = validation.confidence(confidence)
     checked_rho = validation.vector("rho", rho, checked_confidence.size)
-    bins = audited_bins(checked_confidence.size) if n_bins is None else n_bins
+    bins = primary_bins(checked_confidence.size) if n_bins is None else n_bins
     index = confidence_bins(checked_confidence, bins, matching)
     by_rho = TrendDesign.of(index, checked_rho, bins)
     by_confidence = TrendDesign.of(index, checked_confidence, bins)

@@ -78,10 +78,10 @@ def test_batched_pvalues_equal_the_single_test(test: str, tied: bool):
         assert p == pytest.approx(single(confidence, correct, rho, **settings).p_value, abs=2e-5)
 
 
-def test_audited_test_keeps_its_size_where_coarse_bins_fail():
+def test_primary_test_keeps_its_size_where_coarse_bins_fail():
     # A thousand worlds in which nothing is there: rho only echoes confidence.
-    alarms = false_alarm_rate(*run(0, n=10_000, noise=0.02), tests=("audited", "paper_trend"), n_replicates=1000)
-    assert 0.04 <= alarms.rate("audited") <= 0.065
+    alarms = false_alarm_rate(*run(0, n=10_000, noise=0.02), tests=("primary", "paper_trend"), n_replicates=1000)
+    assert 0.04 <= alarms.rate("primary") <= 0.065
     assert alarms.rate("paper_trend") > 0.5
 
 
@@ -95,15 +95,15 @@ def test_independent_rho_is_judged_fairly_by_every_test():
 
 def test_power_rises_from_the_level_to_one():
     curve = power_curve(
-        *run(2, n=6000), deltas=(0.0, 0.05, 0.1, 0.2, 0.4), tests=("paper", "audited"), n_replicates=300
+        *run(2, n=6000), deltas=(0.0, 0.05, 0.1, 0.2, 0.4), tests=("paper", "primary"), n_replicates=300
     )
-    for test in ("paper", "audited"):
+    for test in ("paper", "primary"):
         rates = curve.table.loc[curve.table["test"] == test, "rate"].to_numpy()
         assert rates[0] < 0.1
         assert (np.diff(rates) >= -0.03).all()
         assert rates[-1] > 0.95
     # The max over bins listens to one bin; the trend listens to all samples.
-    assert curve.detectable["audited"] < 0.6 * curve.detectable["paper"]
+    assert curve.detectable["primary"] < 0.6 * curve.detectable["paper"]
 
 
 def test_planted_worlds_really_hold_the_gap():
@@ -139,7 +139,7 @@ def test_same_seed_same_numbers_and_progress_reaches_one():
 
 def test_bad_settings_are_named():
     data = run(0, n=100)
-    with pytest.raises(UnknownName, match="paper, audited"):
+    with pytest.raises(UnknownName, match="paper, primary"):
         false_alarm_rate(*data, tests=("papre",))
     with pytest.raises(InvalidInput, match="alpha"):
         false_alarm_rate(*data, alpha=1.5)
@@ -156,8 +156,8 @@ def test_bad_settings_are_named():
     for function in (power_curve, false_alarm_rate):
         with pytest.raises(InvalidInput, match="seed"):
             function(*data, seed=-1)
-    with pytest.raises(UnknownName, match="audited"):
-        false_alarm_rate(*data, tests=("audited",), n_replicates=2).rate("paper")
+    with pytest.raises(UnknownName, match="primary"):
+        false_alarm_rate(*data, tests=("primary",), n_replicates=2).rate("paper")
     with pytest.raises(UnknownName, match="logistic, isotonic"):
         power_curve(*data, fit="spline")
 
@@ -167,8 +167,8 @@ def test_ties_do_not_swallow_the_planted_gap():
     confidence = np.where(rng.random(4000) < 0.6, 1.0, rng.random(4000))
     data = (confidence, rng.random(4000) < 0.4 + 0.5 * confidence, rng.normal(size=4000))
     jittered = (np.clip(confidence - 1e-9 * rng.random(4000), 0, 1), *data[1:])
-    settings = {"tests": ("audited",), "n_replicates": 150}
-    found, reference = (power_curve(*each, **settings).detectable["audited"] for each in (data, jittered))
+    settings = {"tests": ("primary",), "n_replicates": 150}
+    found, reference = (power_curve(*each, **settings).detectable["primary"] for each in (data, jittered))
     assert found == pytest.approx(reference, rel=0.25)
 
 
@@ -216,7 +216,7 @@ def test_a_test_over_other_bins_says_so():
     assert TESTS["paper"].over(15).label == "the paper's test"
     assert TESTS["paper"].over(30).label == "the paper's test, 30 bins"
     assert TESTS["paper_trend"].over(1).label == "trend, 1 bin"
-    assert TESTS["audited"].over(30) == TESTS["audited"]
+    assert TESTS["primary"].over(30) == TESTS["primary"]
 
 
 def test_a_statistic_that_nobody_registered_is_refused():

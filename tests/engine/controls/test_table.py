@@ -35,8 +35,8 @@ def test_table_holds_the_engines_numbers():
     table = controls_table(confidence, correct, rho, alarms, power).set_index("test")
     assert list(table.index) == list(TESTS)
     assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho).p_value
-    assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value
-    assert table.loc["audited", "false_alarm"] == alarms.rate("audited")
+    assert table.loc["primary", "p"] == trend_test(confidence, correct, rho).p_value
+    assert table.loc["primary", "false_alarm"] == alarms.rate("primary")
 
 
 def test_planted_outcome_holds_the_gap_and_shares_its_noise():
@@ -63,4 +63,4 @@ def test_table_uses_the_settings_of_the_controls():
     table = controls_table(confidence, correct, rho, alarms, power, settings=settings).set_index("test")
     assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho, **settings.keywords).p_value
     assert table.loc["paper", "p"] != permutation_test(confidence, correct, rho).p_value
-    assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value
+    assert table.loc["primary", "p"] == trend_test(confidence, correct, rho).p_value

@@ -87,7 +87,7 @@ def test_a_cache_without_an_effect_supports_that_there_is_none(null: dict[str, R
 
 @pytest.mark.parametrize(
     "key",
-    ["chance_paper", "chance_audited", "not_stable", "worst_controls", "bandwidth_control", "capacity", "shuffled"],
+    ["chance_paper", "chance_primary", "not_stable", "worst_controls", "bandwidth_control", "capacity", "shuffled"],
 )
 def test_a_planted_effect_is_not_overlooked(planted: dict[str, Reading], key: str):
     assert planted[key].outcome == "not supported", planted[key].found
@@ -100,9 +100,9 @@ def test_pairs_are_too_few_in_both(null: dict[str, Reading], planted: dict[str, 
 
 
 def test_numbers_are_the_caches_own(planted: dict[str, Reading]):
-    assert planted["chance_audited"].numbers["rejected"] == 8
-    assert planted["chance_audited"].numbers["by_chance_at_most"] == 2
-    assert planted["not_stable"].numbers["audited"] == 2
+    assert planted["chance_primary"].numbers["rejected"] == 8
+    assert planted["chance_primary"].numbers["by_chance_at_most"] == 2
+    assert planted["not_stable"].numbers["primary"] == 2
     assert planted["capacity"].numbers["mean"] > 0.02
 
 
@@ -229,9 +229,9 @@ def gap_row(variant: str, seed: int, max_gap: float | None, block_size: int | No
     """A row of `diagnose` in which neither test rejects."""
     return {
         "run_id": f"{variant}{block_size}-{seed}", "suite": "x", "backbone": "x", "dataset": "x", "variant": variant,
-        "seed": seed, "block_size": block_size, "max_gap": max_gap, "paper_p": 0.5, "audited_p": 0.5,
-        "audited_effect": 0.0, "paper_rejects": False, "audited_rejects": False,
-        **{f"{test}_p_{name}": 1.0 for test in ("paper", "audited")
+        "seed": seed, "block_size": block_size, "max_gap": max_gap, "paper_p": 0.5, "primary_p": 0.5,
+        "primary_effect": 0.0, "paper_rejects": False, "primary_rejects": False,
+        **{f"{test}_p_{name}": 1.0 for test in ("paper", "primary")
            for name in ("bonferroni", "holm", "benjamini_hochberg")},
     }  # fmt: skip
 
@@ -265,7 +265,7 @@ def test_seeds_without_a_gap_have_none_to_move():
     rows = pd.DataFrame([gap_row("full_ar", seed, None) for seed in range(2)])
     reading = next(r for r in conclude(evidence(2, gaps=rows)) if r.key == "not_stable")
     assert reading.outcome == "supported"
-    assert reading.found.endswith("in 0 by the audited test")
+    assert reading.found.endswith("in 0 by the primary test")
 
 
 def probe_sweep(naive: float, p_values: list[float]) -> ProbeSweep:

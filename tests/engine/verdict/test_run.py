@@ -33,12 +33,12 @@ def test_no_evidence_comes_with_what_could_have_been_seen():
     verdict = quick(*run(0), feature="routing entropy")
     assert verdict.outcome == "no_evidence"
     assert verdict.paper.p_value > 0.05
-    assert verdict.audited.p_value > 0.05
+    assert verdict.primary.p_value > 0.05
     assert "no evidence beyond confidence" in verdict.sentence
     assert f"at most {verdict.paper.observed:.2f}" in verdict.sentence
     assert format_p(verdict.paper.p_value) in verdict.sentence
-    assert format_p(verdict.audited.p_value) in verdict.sentence
-    assert f"{verdict.detectable['audited']:.2f}" in verdict.sentence
+    assert format_p(verdict.primary.p_value) in verdict.sentence
+    assert f"{verdict.detectable['primary']:.2f}" in verdict.sentence
     assert "routing entropy" in verdict.sentence
     assert verdict.gap.weighted_gap_ci is not None
 
@@ -64,7 +64,7 @@ def test_a_strong_effect_is_evidence_in_this_run_only():
 
 def test_disagreement_is_said():
     verdict = quick(*run(3, slope=0.04))
-    assert verdict.paper.p_value > 0.05 > verdict.audited.p_value
+    assert verdict.paper.p_value > 0.05 > verdict.primary.p_value
     assert verdict.outcome == "disagreement"
     assert "disagree" in verdict.sentence
 
@@ -154,9 +154,9 @@ def test_a_test_that_could_not_run_is_not_said_to_disagree():
     confidence = rng.beta(4, 1.2, 6000)
     verdict = quick(confidence, rng.random(6000) < np.clip(confidence + 0.1 * (rho - 0.5), 0, 1), rho)
     assert verdict.paper.p_value is None
-    assert verdict.audited.p_value < 0.05
+    assert verdict.primary.p_value < 0.05
     assert "disagree" not in verdict.sentence
-    assert "The audited test alone" in verdict.sentence
+    assert "The primary test alone" in verdict.sentence
 
 
 def test_too_few_samples_to_match_confidence_is_not_evidence():
@@ -164,13 +164,13 @@ def test_too_few_samples_to_match_confidence_is_not_evidence():
     confidence = rng.random(40)
     correct = confidence > 0.5 + 0.1 * rng.normal(size=40)
     verdict = quick(confidence, correct, confidence + 0.02 * rng.normal(size=40), controls=False)
-    assert verdict.audited.p_value < 0.05
+    assert verdict.primary.p_value < 0.05
     assert verdict.outcome == "unreliable"
     assert "(confidence is not matched by 4 bins; accuracy rises" in verdict.sentence
-    assert "the audited test's rejection does not count" in verdict.sentence
+    assert "the primary test's rejection does not count" in verdict.sentence
 
 
-def test_an_audited_test_that_matches_nothing_is_not_called_finer():
+def test_an_primary_test_that_matches_nothing_is_not_called_finer():
     rng = np.random.default_rng(0)
     confidence, rho = np.full(90, 0.97), rng.normal(size=90)  # the paper's test alone rejects a dip in the middle
     verdict = quick(confidence, np.abs(rho) > 0.4, rho, controls=False, settings=TestSettings(quantiles=(0.4, 0.6)))
