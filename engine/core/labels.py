@@ -19,6 +19,8 @@ VARIANTS = {
     "baseline": "plain residual",
     "full_ar": "Full-AR",
     "block_ar": "Block-AR",
+    "attnres": "AttnRes",
+    "moe": "MoE",
     "drloc": "DrLoc control",
 }
 BACKBONES = {"micro_swin": "Swin (micro)", "micro_deit": "DeiT (micro)", "micro_vit": "ViT (micro)"}

@@ -74,7 +74,7 @@ def _depth_clause(profile: DepthProfile) -> str:
     low, high = profile.lowest, profile.highest
     return (
         f"Mean routing entropy runs from {profile.mean[low]:.2f} ({profile.names[low]}) to {profile.mean[high]:.2f} "
-        f"({profile.names[high]}) over {len(profile.names)} layers, 1 being an even mix of all sources."
+        f"({profile.names[high]}) over {len(profile.names)} layers, 1 being an even mix of all alternatives."
     )
 
 
