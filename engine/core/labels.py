@@ -30,7 +30,9 @@ DATASETS = {
     "digits": "Digits",
 }
 HEADLINES = {"paper": "the paper's test", "primary": "the primary test"}
-"""The two tests that verdicts rest on, by their names."""
+"""The two tests that stand side by side everywhere, by their names."""
+TESTS = {"verdict": "trend and shape combined", "primary": "the primary trend test", "paper": "the paper's test"}
+"""The tests that are counted over many runs. The first decides."""
 METHODS = {
     "none": "none", "ts": "TS", "ets": "ETS", "vs": "VS", "cts": "CTS", "pts": "PTS", "hb": "HB", "bbq": "BBQ",
     "isotonic": "Isotonic", "sbece": "SB-TS", "lc": "LC", "rcmmc": "RCMMC", "nw_conf": "Conf. only",
@@ -69,6 +71,11 @@ def format_p(p: float) -> str:
     if p < 0.001:
         return "p < 0.001"
     return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """`+0.012`, `−0.016`."""
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def is_number(value: Any) -> bool:
