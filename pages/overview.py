@@ -25,7 +25,7 @@ page = open_page("overview", whole_cache=True)
 view = page.view
 summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
-page.verdict(verdict.sentence, controls=verdict.n_tested > 0)
+page.verdict(verdict.detail, answer=verdict.answer, controls=verdict.n_tested > 0)
 if counted.empty:
     page.text("This cache holds ensembles only, and no run that they were made of.")
 else:

@@ -31,7 +31,7 @@ def part_to_draw(tested: pd.DataFrame) -> pd.DataFrame:
 page = open_page("sweep", whole_cache=True)
 summary = compute.summary(page.view)
 verdict, counted = summary.verdict, summary.counted
-page.verdict(verdict.sentence, controls=verdict.n_tested > 0)
+page.verdict(verdict.detail, answer=verdict.answer, controls=verdict.n_tested > 0)
 
 if verdict.pooled is not None:
     drawn = part_to_draw(counted[counted["p_value"].notna()])

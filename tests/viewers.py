@@ -68,7 +68,7 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
                 FEATURE,
             ),
         }
-        sentences |= dict.fromkeys(("overview", "sweep"), judge_cache(counted, feature=FEATURE).sentence)
+        sentences |= dict.fromkeys(("overview", "sweep"), judge_cache(counted, feature=FEATURE).detail)
         sentences |= dict.fromkeys(("gap", "null", "controls"), test)
         return opened.fingerprint, {page: typeset(sentence) for page, sentence in sentences.items()}
 

@@ -34,6 +34,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         benchmark.Slices,
         benchmark.Metric,
         binning.Tertiles,
+        gaps.DecileEffect,
         gaps.Rung,
         gaps.ShapeResult,
         calibrators.FittedKernel,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from engine.gaps.pooled import null_scores
-from engine.verdict import Verdict
 from engine.verdict.cache import could_have_seen, judge_cache, reason
 from tests.engine.sweep.rows import NONE, table
 
@@ -125,19 +125,19 @@ def test_reasons_to_look(row: dict[str, float], words: str):
 
 
 def test_what_could_have_been_seen_over_runs():
-    def checked(primary: float | None, paper: float | None, paper_alarms: float = 0.05) -> Verdict:
-        alarms = {"primary": 0.05, "paper": paper_alarms}
-        return Verdict("no_evidence", "", None, None, None, {"primary": primary, "paper": paper}, alarms, 0.05)
+    def checked(gap: float | None, *, broken: bool = False) -> SimpleNamespace:
+        positive = SimpleNamespace(detectable={("monotone", "accuracy"): gap})
+        return SimpleNamespace(positive=positive, negative=SimpleNamespace(broken=lambda _: broken))
 
-    sentence = could_have_seen([checked(0.031, 0.11), checked(0.042, None)])
-    assert sentence.startswith("For the 2 runs shown in detail")
-    assert "the primary test would detect a gap of 0.03 to 0.04" in sentence
-    assert "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried)" in sentence
-    assert "the paper's test would detect none of the gaps tried" in could_have_seen([checked(0.03, None)])
-    unsound = checked(0.03, None, paper_alarms=0.9)
-    assert "the paper's test raises too many false alarms for its power to be" in could_have_seen([unsound])
-    assert (
-        "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried; in 1 of them its"
-    ) in could_have_seen([checked(0.03, 0.11), checked(0.03, None), unsound])
-    unchecked = Verdict("no_evidence", "", None, None, None, None, None, 0.05)
-    assert could_have_seen([unchecked]) == "The power of these tests was not measured."
+    opening = "shown in detail the controls were simulated: "
+    assert could_have_seen([checked(0.031), checked(0.042)]) == (
+        f"For the 2 runs {opening}in 80 % of such runs a monotone gap of 0.03 to 0.04 would be detected."
+    )
+    assert could_have_seen([checked(0.03), checked(None), checked(0.03, broken=True)]).endswith(
+        "a monotone gap of 0.03 would be detected (in 1 of them none of those tried; in 1 of them the false-alarm rate "
+        "is too high)."
+    )
+    assert could_have_seen([checked(None)]).endswith("no gap tried would be detected in 80 % of such runs.")
+    assert could_have_seen([checked(0.03, broken=True)]).endswith("too many false alarms for its power to be stated.")
+    unchecked = SimpleNamespace(positive=None, negative=None)
+    assert could_have_seen([unchecked]) == "The power of the tests was not measured."
