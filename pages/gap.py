@@ -14,8 +14,7 @@ view = page.view
 page.require_feature()
 
 verdict = compute.verdict(view)
-answer, detail = compute.answer_and_detail(verdict)
-page.verdict(detail, answer=answer)
+page.verdict(verdict.detail, answer=verdict.answer)
 test, bootstrap = verdict.paper, verdict.gap
 gap = test.gap
 

@@ -26,7 +26,8 @@ elif view.refusal:
 elif view.rho is None:
     page.verdict(f"This question cannot be answered for your data: {view.missing}.", controls=False)
 else:
-    page.verdict(verdict(view).sentence)
+    judged = verdict(view)
+    page.verdict(judged.detail, answer=judged.answer)
 
 page.heading("Your file")
 page.caption(
@@ -67,7 +68,7 @@ page.how(r"""
 The verdict is that of the other pages: within bins of equal confidence, does accuracy differ between the lowest and the
 highest third of the chosen score? Logits give confidence, prediction and correctness; probabilities are stored as
 logarithms; otherwise confidence and correctness are used as given. Routing entropies must lie in $[0, 1]$, which
-means divided by the logarithm of the number of sources. Larger files, and runs to keep, are imported with
+means divided by the logarithm of the number of alternatives. Larger files, and runs to keep, are imported with
 `python -m cache_builder import`.
 """)
 page.finish()

@@ -16,18 +16,16 @@ _BARS = 60
 
 
 def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
-    """Both tests with their controls, and the sentence."""
-    given, label, settings = view.samples, view.feature_label, view.selection.protocol.test_settings
+    """The answer with all that it rests on: tests, ladder, controls, gain."""
+    given, settings = view.samples, view.selection.protocol.test_settings
 
     def compute(progress: Progress) -> Verdict:
-        return judge(*given, feature=label, n_replicates=n_simulations, progress=progress, settings=settings)
+        return judge(
+            *given, feature=view.feature_label, outputs=view.run_with_logits.logits, others=view.others(),
+            n_replicates=n_simulations, progress=progress, settings=settings,
+        )  # fmt: skip
 
     return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute))
-
-
-def answer_and_detail(found: Verdict) -> tuple[str, str]:
-    """What stands under the title: a short answer, then the numbers."""
-    return "", found.sentence
 
 
 def effect(view: View, rung: int) -> DecileEffect:

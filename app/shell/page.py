@@ -50,9 +50,8 @@ from engine.store import Cache
 _CHOSEN = "routecal-chosen"
 _WRAPPED = 68  # pixels of a row of three lines
 _ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
+_ANSWER_STYLE = "display:block; font-size:1.35em; margin-bottom:0.3em"
 _VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
-
-_ANSWER_STYLE = "display:block;font-size:1.4rem"
 
 
 def current_theme() -> Theme:
@@ -78,11 +77,11 @@ class Page:
         self._show("text", text)
 
     def verdict(self, sentence: str, *, answer: str = "", controls: bool = True) -> None:
-        """The short answer, if there is one, and the computed sentence under the title; then the settings in force."""
+        """The answer, if it is short enough to stand by itself, and the sentence under it; then the settings."""
         self._show("verdict", f"{answer}. {sentence}" if answer else sentence)
-        short = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}.</strong> ' if answer else ""
+        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}</strong>' if answer else ""
         with st.container(key="verdict"):
-            st.html(f'<p style="{_VERDICT_STYLE}">{short}{html.escape(typeset(sentence))}</p>')
+            st.html(f'<p style="{_VERDICT_STYLE}">{first}{html.escape(typeset(sentence))}</p>')
         self._settings()
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Could this test detect an effect? See Controls.")

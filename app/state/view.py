@@ -17,6 +17,7 @@ from engine.core.labels import RunName, counted, is_ensemble, listed
 from engine.core.splitting import SPLIT_SEED
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
+from engine.sweep.others import other_entropies
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,11 @@ class View:
         """Any feature of the chosen samples; raises what the engine raises for one that the run lacks."""
         whole = feature_of(self.cache, self.selection.run_id, name)
         return whole if self._kept is None else whole[self._kept]
+
+    def others(self) -> dict[str, FloatArray]:
+        """What other runs know about the chosen samples (`other_entropies`)."""
+        whole = other_entropies(self.cache, self.selection.run_id)
+        return whole if self._kept is None else {name: values[self._kept] for name, values in whole.items()}
 
     @property
     def slice_in_force(self) -> Slice:

@@ -108,7 +108,8 @@ def _run_conclusions(arguments: argparse.Namespace, progress: Progress | None) -
         print(to_latex(shown, caption="The paper's conclusions, asked of a cache.", label="tab:conclusions"))
     else:
         for reading in readings:
-            print(_WRAPPER.fill(f"{reading.outcome:<14} {reading.claim} [{reading.where}]"))
+            besides = " (also checked)" if reading.added else ""
+            print(_WRAPPER.fill(f"{reading.outcome:<14} {reading.claim}{besides} [{reading.where}]"))
             print(_WRAPPER.fill(f"{'':<14} {reading.found} (rule: {reading.rule})"))
         print(f"\n{summarise(readings)}")
     return 0

@@ -19,6 +19,8 @@ VARIANTS = {
     "baseline": "plain residual",
     "full_ar": "Full-AR",
     "block_ar": "Block-AR",
+    "attnres": "AttnRes",
+    "moe": "MoE",
     "drloc": "DrLoc control",
 }
 BACKBONES = {"micro_swin": "Swin (micro)", "micro_deit": "DeiT (micro)", "micro_vit": "ViT (micro)"}
@@ -71,6 +73,16 @@ def format_p(p: float) -> str:
     if p < 0.001:
         return "p < 0.001"
     return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """`+0.012`, `−0.016`."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """`34 %`."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def is_number(value: Any) -> bool:

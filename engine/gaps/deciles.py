@@ -127,7 +127,7 @@ def effect_by_decile(
         if outputs is None:
             raise InvalidInput("outputs", f"logits or probabilities for rung {rung}", "none")
         test = ladder_test(checked_confidence, checked_correct, checked_rho, outputs, seed=seed)[rung - 1]
-        columns = conditioning_columns(*class_probabilities(outputs, checked_confidence.astype(np.float64)), rung)
+        columns, _ = conditioning_columns(*class_probabilities(outputs, checked_confidence.astype(np.float64)), rung)
         targets = np.column_stack([ndtri((rankdata(checked_rho) - 0.5) / n), outcome])
         folds = np.random.default_rng(seed).permutation(n) % N_FOLDS
         scores, residuals = cross_fitted_residuals(columns, targets, folds).T

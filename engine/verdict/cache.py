@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from engine.controls import raises_false_alarms
+from engine.controls import VERDICT
 from engine.core import validation
 from engine.core.labels import HEADLINES, capital, counted, format_p
 from engine.sweep import multiplicity, stability
@@ -162,39 +162,31 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     return StabilityVerdict(outcome, opening + close, cells)
 
 
-def _is_unsound(verdict: Verdict, test: str) -> bool:
-    return verdict.false_alarm is not None and raises_false_alarms(verdict.false_alarm[test], verdict.alpha)
-
-
 def could_have_seen(verdicts: Sequence[Verdict]) -> str:
-    """What both tests would have found in 80 % of such runs, over some runs whose controls were simulated.
+    """What the verdict's test would have found in 80 % of such runs, over some runs whose controls were simulated.
 
-    `For the 2 runs shown in detail the controls were simulated: in 80 % of such runs the primary test would have found
-    a gap of 0.03 to 0.04, and the paper's test would detect a gap of 0.11 (in 1 of them none of those tried).`
+    `For the 2 runs shown in detail the controls were simulated: in 80 % of such runs a monotone gap of 0.03 to 0.04
+    would be detected.`
     """
-    checked = [verdict for verdict in verdicts if verdict.detectable is not None]
+    checked = [verdict for verdict in verdicts if verdict.positive is not None and verdict.negative is not None]
     if not checked:
-        return "The power of these tests was not measured."
-    clauses = []
-    for test in ("primary", "paper"):
-        sound = [v.detectable[test] for v in checked if v.detectable is not None and not _is_unsound(v, test)]
-        if not sound:
-            clauses.append(f"{HEADLINES[test]} raises too many false alarms for its power to be stated")
-            continue
-        found = [gap for gap in sound if gap is not None]
-        clause = f"{HEADLINES[test]} would detect none of the gaps tried"
-        asides = []
-        if found:
-            low, high = f"{min(found):.2f}", f"{max(found):.2f}"
-            clause = f"{HEADLINES[test]} would detect a gap of {low}" + (f" to {high}" if low != high else "")
-            asides += [f"in {len(sound) - len(found)} of them none of those tried"] if len(found) < len(sound) else []
-        if len(sound) < len(checked):
-            asides.append(f"in {len(checked) - len(sound)} of them its false-alarm rate is too high")
-        clauses.append(clause + (f" ({'; '.join(asides)})" if asides else ""))
-    return (
-        f"For the {counted(len(checked), 'run')} shown in detail the controls were simulated: in 80 % of such runs "
-        f"{clauses[0]}, and {clauses[1]}."
-    )
+        return "The power of the tests was not measured."
+    sound = [v.positive for v in checked if v.positive and v.negative and not v.negative.broken(VERDICT)]
+    found = [gap for gap in (each.detectable["monotone", "accuracy"] for each in sound) if gap is not None]
+    opening = f"For the {counted(len(checked), 'run')} shown in detail the controls were simulated: "
+    if not sound:
+        return f"{opening}the test raises too many false alarms for its power to be stated."
+    asides = []
+    if len(found) < len(sound):
+        asides.append(f"in {len(sound) - len(found)} of them none of those tried")
+    if len(sound) < len(checked):
+        asides.append(f"in {len(checked) - len(sound)} of them the false-alarm rate is too high")
+    if not found:
+        return f"{opening}no gap tried would be detected in 80 % of such runs."
+    low, high = f"{min(found):.2f}", f"{max(found):.2f}"
+    size = low if low == high else f"{low} to {high}"
+    aside = f" ({'; '.join(asides)})" if asides else ""
+    return f"{opening}in 80 % of such runs a monotone gap of {size} would be detected{aside}."
 
 
 def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
