@@ -9,36 +9,25 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from cache_builder.capture import Capture
-from cache_builder.models.routed import Recorder, RoutedBlocks
-from cache_builder.models.seams import stage_prefix
+from cache_builder.models.routed import Recorder, Routed
 from engine.core.errors import InvalidInput
 
 
 @dataclass(frozen=True)
 class RoutingLayer:
-    """One kept sub-layer: where it is, and how many sources T it mixes (always more than one)."""
+    """One kept place: where it is, and over how many alternatives T it routes (always more than one)."""
 
     name: str
     n_sources: int
 
 
-def _routed_stages(model: nn.Module) -> dict[str, RoutedBlocks]:
-    return {path: module for path, module in model.named_modules() if isinstance(module, RoutedBlocks)}
+def _routed(model: nn.Module) -> list[Routed]:
+    return [module for module in model.modules() if isinstance(module, Routed)]
 
 
 def routing_layers(model: nn.Module) -> list[RoutingLayer]:
-    """The sub-layers of the routing profile in depth order; those with a single source are left out."""
-    found = _routed_stages(model)
-    layers = []
-    for number, stage in enumerate(found.values(), start=1):
-        prefix = stage_prefix(number, len(found))
-        for block in range(stage.depth):
-            if stage.n_sources(block) > 1:
-                layers += [
-                    RoutingLayer(f"{prefix}block {block + 1} {part}", stage.n_sources(block))
-                    for part in stage.sublayers
-                ]
-    return layers
+    """The places of the routing profile in the order of a forward pass; those with a single source are left out."""
+    return [RoutingLayer(name, n_sources) for module in _routed(model) for name, n_sources in module.places()]
 
 
 @contextmanager
@@ -54,11 +43,11 @@ def capture_entropies(model: nn.Module) -> Iterator[Capture]:
             )
         return names, values
 
-    routed = _routed_stages(model).values()
-    for stage in routed:
-        stage.recorder = recorder
+    routed = _routed(model)
+    for module in routed:
+        module.recorder = recorder
     try:
         yield Capture(take)
     finally:
-        for stage in routed:
-            stage.recorder = None
+        for module in routed:
+            module.recorder = None

@@ -19,7 +19,7 @@ view = page.view
 page.require_feature()
 
 verdict = judged(view)
-page.verdict(verdict.sentence)
+page.verdict(verdict.detail, answer=verdict.answer)
 
 
 @fragment
@@ -46,6 +46,7 @@ def draw_null() -> None:
 draw_null()
 
 page.heading("The paper's test beside the primary test")
+page.text(verdict.paper_sentence)
 left, right = st.columns(2)
 with left:
     page.figure(

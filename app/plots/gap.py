@@ -9,14 +9,16 @@ from app.plots.theme import (
     TERTILE_COLOURS,
     TERTILE_DASHES,
     TERTILE_SYMBOLS,
+    TEST_SYMBOLS,
     Theme,
     empty_figure,
     figure,
     reference,
     translucent,
 )
+from engine.core.labels import RUNGS, capital, format_p, signed
 from engine.core.types import FloatArray, IntArray
-from engine.gaps import GapResult, PermutationResult
+from engine.gaps import DecileEffect, GapResult, PermutationResult
 
 
 def _centres(n_bins: int) -> FloatArray:
@@ -72,6 +74,46 @@ def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = Fa
     return fig
 
 
+def effect_by_decile(effect: DecileEffect, feature: str, alpha: float, theme: Theme) -> go.Figure:
+    """Accuracy minus what the rung's conditioning set predicts, by decile, over the band of permuted routing."""
+    given = RUNGS[effect.rung]
+    test = effect.test
+    if test.effect is None or test.standard_error is None or test.p_value is None:
+        return empty_figure(theme, f"{capital(given)} leaves nothing of the feature or of correctness to test.")
+    n_groups = len(effect.values)
+    filled = np.flatnonzero(effect.counts)
+    outside = f"{effect.n_outside or 'none'} of {n_groups} deciles outside the band"
+    size = f"{signed(test.effect)} ± {test.standard_error:.3f}"
+    trend = f"{size} from the low to the high third ({format_p(test.p_value)}), {outside}"
+    found = f"accuracy {'rises' if test.effect > 0 else 'falls'}" if test.p_value <= alpha else "no clear trend"
+    within = "among samples with similar confidence" if effect.rung == 0 else f"given {given}"
+    fig = figure(
+        theme, title=f"Given {given}, {found}: {trend}", x=f"decile of {feature}<br>{within}",
+        y=f"accuracy minus prediction<br>from {given}", height=420,
+    )  # fmt: skip
+    decile, low, high = filled + 1, effect.low[filled], effect.high[filled]
+    band = f"{100 * effect.level:.0f} % of permutations (all deciles jointly)"
+    fig.add_traces([
+        go.Scatter(
+            x=[*decile, *decile[::-1]], y=[*high, *low[::-1]], fill="toself", fillcolor=theme.band, mode="lines",
+            line={"width": 0}, hoverinfo="skip", name=band,
+        ),
+        go.Scatter(
+            x=decile, y=effect.fitted[filled], mode="lines", line={"color": theme.muted, "width": 2}, hoverinfo="skip",
+            name="fitted trend",
+        ),
+        go.Scatter(
+            x=decile, y=effect.values[filled], mode="markers", customdata=effect.counts[filled], name="observed",
+            marker={"color": theme.text, "size": 11, "symbol": TEST_SYMBOLS["primary"]},
+            hovertemplate="decile %{x}: %{y:+.4f}<br>%{customdata:,} samples<extra></extra>",
+        ),
+    ])  # fmt: skip
+    reference(fig, theme, x0=0.5, x1=n_groups + 0.5, y0=0, y1=0)
+    fig.update_xaxes(range=[0.5, n_groups + 0.5], dtick=1)
+    fig.update_yaxes(tickformat="+.3~f")
+    return fig
+
+
 def support_bars(gap: GapResult, theme: Theme) -> go.Figure:
     """Samples of the outer tertiles in each bin; bins below the minimum support are pale."""
     bins = gap.bins
@@ -116,27 +158,4 @@ def feature_histogram(
     for cut in cuts:
         fig.add_vline(x=cut, line={"color": theme.text, "width": 1.5, "dash": "dot"})
     fig.update_layout(bargap=0)
-    return fig
-
-
-def gap_intervals(rows: list[dict[str, object]], theme: Theme) -> go.Figure:
-    """Point estimates of both gaps with their bootstrap intervals; rows of name, value, low, high."""
-    fig = figure(theme, title="Both gaps, with 95 % bootstrap intervals", x="gap in accuracy", y="", height=260)
-    for row in rows:
-        fig.add_trace(
-            go.Scatter(
-                x=[row["low"], row["high"]], y=[row["name"]] * 2, mode="lines", showlegend=False, hoverinfo="skip",
-                line={"color": theme.muted, "width": 4},
-            )
-        )  # fmt: skip
-        fig.add_trace(
-            go.Scatter(
-                x=[row["value"]], y=[row["name"]], mode="markers+text", showlegend=False,
-                text=[f"{row['value']:.3f}"], textposition="top right", cliponaxis=False,
-                marker={"color": theme.text, "size": 12},
-                hovertemplate=f"%{{y}}: %{{x:.4f}} [{row['low']:.4f}, {row['high']:.4f}]<extra></extra>",
-            )
-        )  # fmt: skip
-    fig.update_xaxes(range=[0, 1.05 * max(max(row["high"], row["value"]) for row in rows) or 1])
-    fig.update_yaxes(range=[-0.6, len(rows) - 0.4])
     return fig

@@ -3,7 +3,11 @@
 from engine.core.contingency import Contingency, tabulate
 from engine.core.pvalues import adjust_pvalues
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap, bootstrap_gap_of_counts
+from engine.gaps.bound import EffectBound, effect_bound
+from engine.gaps.combined import CombinedResult, combine, combined_test
+from engine.gaps.deciles import DecileEffect, effect_by_decile
 from engine.gaps.exact import NullDistribution
+from engine.gaps.gain import Gain, routing_gain
 from engine.gaps.gap import GapResult, gap_of_counts, matched_gap
 from engine.gaps.ladder import Rung, ladder_test
 from engine.gaps.permutation import NullBand, PermutationResult, permutation_test, permutation_test_of_counts
@@ -21,7 +25,11 @@ __all__ = [
     "STATISTICS",
     "TESTS",
     "BootstrapResult",
+    "CombinedResult",
     "Contingency",
+    "DecileEffect",
+    "EffectBound",
+    "Gain",
     "GapResult",
     "NullBand",
     "NullDistribution",
@@ -35,6 +43,10 @@ __all__ = [
     "bootstrap_gap",
     "bootstrap_gap_of_counts",
     "cmh_test",
+    "combine",
+    "combined_test",
+    "effect_bound",
+    "effect_by_decile",
     "gap_of_counts",
     "ladder_test",
     "match_diagnostic",
@@ -42,6 +54,7 @@ __all__ = [
     "permutation_test",
     "permutation_test_of_counts",
     "primary_bins",
+    "routing_gain",
     "shape_test",
     "tabulate",
     "trend_test",

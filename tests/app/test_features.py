@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,9 +136,9 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
     assert found.loc["mean routing entropy"].isna().all()
 
 
-@pytest.mark.parametrize("outcome", ["wrong only", "correct only"])
-def test_samples_that_cannot_be_tested(cache_of_kinds: Path, monkeypatch, outcome: str):
-    app = open_app(cache_of_kinds, monkeypatch, "features", variant="Full-AR", outcome=outcome, shuffles="100")
+def test_samples_that_cannot_be_tested(tmp_path: Path, monkeypatch, make_run):
+    right = replace(make_run("right", n=200, logits=False), correct=np.ones(200, dtype=bool))
+    app = open_app(published([right], tmp_path), monkeypatch, "features", shuffles="100")
     assert "Nothing can be said about this run" in verdict(app)
 
 

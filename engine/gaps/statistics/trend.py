@@ -158,6 +158,7 @@ def trend_test(
     method: PValueMethod = "asymptotic",
     n_permutations: int = 5000,
     seed: int = 42,
+    clusters: ArrayLike | None = None,
 ) -> StratifiedResult:
     """Mantel's trend: does correctness rise or fall with the global rank of rho inside confidence bins?
 
@@ -167,8 +168,13 @@ def trend_test(
     thirds of a bin (`TrendDesign.reach`): the change of accuracy from the low to the high third of samples of similar
     confidence. `n_bins` None means the primary bins (`primary_bins`). Samples of equal confidence go to equal-mass bins
     in their given order.
+
+    clusters : (n,) the source that samples share (tokens of one sequence); the variance is then that of sums over
+    clusters, V = sum_c (sum_{i in c} (R_i - mean_b R) (t_i - mean_b t))^2, and there is no permutation p-value.
     """
     check_method(method)
+    if clusters is not None and method == "permutation":
+        raise InvalidInput("method", "'asymptotic' where there are clusters", repr(method))
     validation.draws("n_permutations", n_permutations)
     validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
@@ -180,7 +186,14 @@ def trend_test(
     if not (variance > 0).any():
         return untestable("trend", method, bins, matching)
     statistic = float(design.scores @ checked_correct)
-    z = statistic / math.sqrt(variance.sum())
+    total = float(variance.sum())
+    if clusters is not None:
+        residual = design.scores * (checked_correct - (n_correct / np.maximum(design.sizes, 1))[design.bins])
+        total = float(np.square(np.bincount(validation.clusters(clusters, n), weights=residual)).sum())
+        if total <= 0:
+            return untestable("trend", method, bins, matching)
+    z = statistic / math.sqrt(total)
+    scale = design.reach() / float(design.squares.sum())
     p_asymptotic = float(two_sided(z))
     p_permutation = None
     if method == "permutation":
@@ -190,7 +203,7 @@ def trend_test(
         "trend",
         p_asymptotic if p_permutation is None else p_permutation,
         z,
-        effect=statistic / float(design.squares.sum()) * design.reach(),
+        effect=statistic * scale,
         p_asymptotic=p_asymptotic,
         p_permutation=p_permutation,
         method=method,
@@ -198,6 +211,7 @@ def trend_test(
         n_informative=int((variance > 0).sum()),
         matching=matching,
         notes=matching_notes(bins),
+        standard_error=math.sqrt(total) * scale,
     )
 
 

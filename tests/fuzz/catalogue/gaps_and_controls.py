@@ -126,6 +126,13 @@ GAPS = [
         {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "n_permutations": whole(1, 30), **DRAWS},
     ),
     Entry("shape_test", gaps.shape_test, TRIPLE, {"clusters": LABELS}),
+    Entry(
+        "effect_by_decile",
+        gaps.effect_by_decile,
+        {**TRIPLE, "outputs": PROBABILITIES},
+        {"rung": whole(0, 3), "n_groups": whole(2, 12), **DRAWS},
+        missing=dict.fromkeys(("values", "low", "high", "fitted"), "ties leave no sample in the group"),
+    ),
     Entry("ladder_test", gaps.ladder_test, {**TRIPLE, "outputs": PROBABILITIES}, DRAWS),
     Entry(
         "weighted_gap_test",
