@@ -17,11 +17,10 @@ from statistics import median
 import numpy as np
 import torch
 
-from cache_builder.capture import Capture
 from cache_builder.datasets import Split
 from cache_builder.evaluate import evaluate
 from cache_builder.models import BACKBONES, create_model
-from cache_builder.routing import capture_entropies
+from cache_builder.taps import Capture, RoutedTap, tap
 
 CAPTURE_LIMIT = 1.05
 MEMORY_LIMIT = 20.0
@@ -67,7 +66,7 @@ def measure(cost: Cost) -> tuple[float, float, float]:
     for repeat in range(cost.repeats + 1):
         before = seconds(lambda: plain(images))
         with_routing = seconds(lambda: routed(images))
-        with capture_entropies(routed) as capture:
+        with tap(routed, RoutedTap()) as capture:
 
             def captured(capture: Capture = capture) -> None:
                 routed(images)
