@@ -54,7 +54,10 @@ PAGES: tuple[PageEntry, ...] = (
     ),
     PageEntry(
         "gap", "Test", "Matched-confidence gap", "At the same confidence, does accuracy depend on routing?",
-        (("accuracy by tertile at the same confidence", ("feature",)),),
+        (
+            ("accuracy by decile and tertile at the same confidence", ("feature",)),
+            ("the same given more of the output", ("logits", "feature")),
+        ),
     ),
     PageEntry(
         "null", "Test", "Permutation null", "Could that gap be chance?", (("the exact null of the gap", ("feature",)),)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from cache_builder.models.registry import VARIANTS
+from cache_builder.models.registry import SIZED, VARIANTS
 from engine.core import validation
 from engine.core.errors import InvalidInput, UnknownName, first_line
 from engine.store.record import RUN_ID, check_run_id
@@ -52,7 +52,8 @@ class RunConfig:
     shift in pixels. `limit_train` and `limit_test` keep the first samples only, for trials; `held_out` puts so many
     training images in the place of the test set, to choose a recipe by. `validation` keeps so many from training, and
     the sampled epoch with the smallest ECE on them becomes the run (None: the last epoch does). `init` is where the
-    weights start: the path of a checkpoint, or timm's name of pretrained weights.
+    weights start: the path of a checkpoint, or timm's name of pretrained weights. `drloc_weight` and `balance_weight`
+    are those of the auxiliary losses of `drloc` and `moe`.
     """
 
     suite: str
@@ -74,6 +75,9 @@ class RunConfig:
     flips: bool | None = None
     shift: int | None = None
     drloc_weight: float = 0.5
+    n_experts: int = 4
+    top_k: int = 1
+    balance_weight: float = 0.01
     entropy_stride: int = 4
     ensemble_last: int = 5
     limit_train: int | None = None
@@ -86,16 +90,19 @@ class RunConfig:
         for name in ("suite", "backbone", "dataset"):
             _name(name, getattr(self, name))
         validation.choice("variant", self.variant, VARIANTS)
-        for name, minimum in {"seed": 0, "epochs": 1, "batch_size": 1, "entropy_stride": 1, "ensemble_last": 0}.items():
-            validation.whole(name, getattr(self, name), minimum)
+        for name in ("epochs", "batch_size", "entropy_stride", "n_experts", "top_k"):
+            validation.whole(name, getattr(self, name), 1)
+        for name in ("seed", "ensemble_last"):
+            validation.whole(name, getattr(self, name), 0)
         for name in OPTIONAL_COUNTS:
             if getattr(self, name) is not None:
                 validation.whole(name, getattr(self, name), 0 if name == "shift" else 1)
         if self.init is not None and (not isinstance(self.init, str) or not self.init):
             raise InvalidInput("init", "a checkpoint's path or timm's name of weights", validation.shown(self.init))
-        if (self.variant == "block_ar") != (self.block_size is not None):
-            raise InvalidInput("block_size", "a number for variant block_ar, none for others", repr(self.block_size))
-        for name in ("learning_rate", "weight_decay", "warmup_epochs", "drloc_weight"):
+        if (self.variant in SIZED) != (self.block_size is not None):
+            expected = f"a number for variants {' and '.join(SIZED)}, none for others"
+            raise InvalidInput("block_size", expected, repr(self.block_size))
+        for name in ("learning_rate", "weight_decay", "warmup_epochs", "drloc_weight", "balance_weight"):
             _number(name, getattr(self, name))
         _number("label_smoothing", self.label_smoothing, 1)
         for name in ("query_learning_rate", "clip_gradient_norm"):
@@ -178,7 +185,7 @@ class Recipe:
         common = _mapping("grid entry's training", entry.get("training", {}))
         configs = []
         for seed, dataset, backbone, variant in itertools.product(*(entry[name] for name in AXES)):
-            block_size = entry.get("block_size") if variant == "block_ar" else None
+            block_size = entry.get("block_size") if variant in SIZED else None
             chosen = {"seed": seed, "dataset": dataset, "backbone": backbone, "variant": variant}
             configs.append(self._merged({**common, **chosen, "block_size": block_size}))
         return configs

@@ -246,7 +246,7 @@ class ImageBatches:
         return -(-len(self.images.labels) // EVALUATION_BATCH)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        labels = torch.from_numpy(self.images.labels).split(EVALUATION_BATCH)
+        labels = torch.split(torch.from_numpy(self.images.labels), EVALUATION_BATCH)
         for pixels, some in zip(self.images.batches(EVALUATION_BATCH), labels, strict=True):
             yield to_input(torch.from_numpy(pixels), self.moments, self.image_size), some
 

@@ -24,6 +24,7 @@ from cache_builder.datasets import ImageData, Split, augment, split_fingerprint,
 from cache_builder.devices import pick_device
 from cache_builder.evaluate import Outputs, evaluate
 from cache_builder.initial import start_from
+from cache_builder.models.moe import balance_loss
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.models.seams import token_grid
 from cache_builder.precision import Precision
@@ -76,6 +77,8 @@ def build_model(config: RunConfig, n_classes: int, channels: int) -> nn.Module:
         config.backbone,
         variant=config.variant,
         block_size=config.block_size,
+        n_experts=config.n_experts,
+        top_k=config.top_k,
         n_classes=n_classes,
         image_size=config.image_size,
         channels=channels,
@@ -83,9 +86,10 @@ def build_model(config: RunConfig, n_classes: int, channels: int) -> nn.Module:
 
 
 def loss_of(model: nn.Module, images: Tensor, labels: Tensor, config: RunConfig) -> Tensor:
-    """Cross entropy with label smoothing; `drloc` adds its auxiliary loss on the output tokens."""
+    """Cross entropy with label smoothing; `drloc` and `moe` add their auxiliary loss."""
     if config.variant != "drloc":
-        return cross_entropy(model(images), labels, label_smoothing=config.label_smoothing)
+        loss = cross_entropy(model(images), labels, label_smoothing=config.label_smoothing)
+        return loss + config.balance_weight * balance_loss(model) if config.variant == "moe" else loss
     tokens = model.forward_features(images)  # type: ignore[operator]
     loss = cross_entropy(model.forward_head(tokens), labels, label_smoothing=config.label_smoothing)  # type: ignore[operator]
     return loss + config.drloc_weight * model.drloc(token_grid(model, tokens))  # type: ignore[operator]

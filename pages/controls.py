@@ -11,7 +11,15 @@ from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import open_page
 from app.state.selection import N_SIMULATIONS
+from engine.controls import SCALES, SHAPES
 from engine.core.labels import format_p
+from engine.verdict.wording import controls_sentence
+
+SHAPE_HELP = (
+    "Monotone: the low third against the high one. U: the middle third against the outer two. Opposite signs: low "
+    "against high where confidence is high, and the reverse where it is low."
+)
+SCALE_HELP = "Accuracy: the same gap at every confidence. Odds: the same ratio of odds, so a smaller gap near 0 and 1."
 
 page = open_page("controls")
 view = page.view
@@ -20,10 +28,17 @@ page.require_feature()
 head, simulated, title = st.container(), st.container(), st.container()
 simulations = st.select_slider(
     "Simulations per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="simulations", bind="query-params",
-    help="The verdict above uses the same number.",
+    help="The answer above uses the same number.",
 )  # fmt: skip
+judged = verdict(view, simulations)
 with head:
-    page.verdict(verdict(view, simulations).sentence, controls=False)
+    answer, detail = controls_sentence(judged)
+    page.verdict(detail, answer=answer, controls=False)
+with title:
+    page.heading("How large an effect could be detected?")
+    left, right = st.columns(2)
+    shape = left.radio("Planted shape", SHAPES, key="shape", bind="query-params", horizontal=True, help=SHAPE_HELP)
+    scale = right.radio("Scale", SCALES, key="scale", bind="query-params", horizontal=True, help=SCALE_HELP)
 
 
 @fragment
@@ -36,10 +51,14 @@ def plant() -> None:
             "Random draw", 0, 999, 0, key="draw", bind="query-params", help="Seed of the simulated data set."
         )
     # All is computed before any of it is drawn: each thing drawn by itself makes the browser go through the whole page.
-    paper, audited = compute.planted(view, float(delta), int(seed))
-    tests = (("The paper's test", paper.p_value), ("The audited test", audited.p_value))
+    paper, found = compute.planted(view, float(delta), int(seed), shape, scale)
+    tests = (
+        ("Trend and shape", found.p_value),
+        ("The primary trend test", found.primary.p_value),
+        ("The paper's test", paper.p_value),
+    )
     lines = [f"{name}: **{'cannot run' if p is None else format_p(p)}**" for name, p in tests]
-    figure = tertile_curves(paper, page.theme)
+    figure = tertile_curves(paper, page.theme, show_mid=shape == "U")
     left.markdown("  \n".join(lines))
     with right:
         page.figure(figure, "planted", alt="Tertile curves of a simulated data set with a planted gap")
@@ -52,10 +71,7 @@ def draw(found: compute.Controls) -> None:
         figure = plots.power_curves(found.power, page.theme)
         page.figure(figure, "power", alt="Power of each test against the planted gap")
     with right:
-        figure = plots.support_power(found.by_support, page.theme)
-        page.figure(figure, "support-power", alt="Power by minimum support")
-    page.heading("How often does each test raise a false alarm?")
-    page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
+        page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
     page.heading("Which tests can be trusted on this run?")
     page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
 
@@ -63,16 +79,24 @@ def draw(found: compute.Controls) -> None:
 with simulated:
     page.heading("A simulated data set with a gap of your choice")
     plant()
-with title:
-    page.heading("How large a gap could be detected?")
-found = long_work("controls", compute.controls(view, simulations), label="Run the simulations")
+found = long_work("controls", compute.controls(view, simulations, shape, scale), label="Run the simulations")
 if found is not None:
     draw(found)
+if judged.positive is not None and judged.positive.real is not None:
+    page.heading("Does the test find what other runs know about these samples?")
+    table = judged.positive.real.table
+    names = {"label": "Predictive entropy of", "p_value": "p", "z": "z of the trend"}
+    labels = [view.names[name].full for name in table["name"]]
+    page.table(table.assign(label=labels), "real", names=names, formats={"p_value": "%.2g", "z": "%.1f"})
 page.how(r"""
-**Simulations without effect** keep this run's confidence and feature and draw correctness from a logistic fit of
-accuracy on the logit of confidence. There is no effect to detect, so a valid test rejects 5 % of them. **The planted
-gap** adds $+\delta n_{high} / (n_{low} + n_{high})$ to the low tertile's accuracy and takes $\delta n_{low} / (n_{low}
-+ n_{high})$ from the high one's in the audited test's bins, which keeps each bin's accuracy; where that would leave
-$[0, 1]$ the gap is kept and the accuracy changes. All gaps use the same random numbers.
+**Simulations without effect** keep this run's confidence and feature and draw correctness from fits of accuracy on
+confidence: logistic in its log-odds, a spline of its rank, and isotonic. Where confidences are rounded or tied, a
+fourth one restores the lost digits in the order of the feature, which is the worst case. There is no effect to detect,
+so a valid test rejects 5 % of them; the worst fit counts. A test **raises false alarms** if it rejects more than 7.5 %
+and a valid test would do so less than once in 1,000 times. **The planted gap** $\delta$ is between two sides of the
+feature at matched confidence: the one gains $\delta n_- / (n_+ + n_-)$ in accuracy and the other loses $\delta n_+ /
+(n_+ + n_-)$ in the bins of the primary test, which keeps each bin's accuracy; where that would leave $[0, 1]$ the gap
+is kept and the accuracy changes. All gaps use the same random numbers. **Real features**: the predictive entropy of
+another run on the same samples certainly says something about them that this run's confidence does not.
 """)
 page.finish()

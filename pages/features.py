@@ -61,7 +61,7 @@ def search() -> None:
     left, right = st.columns([2, 3])
     with left:
         test = st.radio(
-            "Test", ["audited", "paper"], format_func=HEADLINES.__getitem__, key="test", bind="query-params",
+            "Test", ["primary", "paper"], format_func=HEADLINES.__getitem__, key="test", bind="query-params",
             horizontal=True,
         )  # fmt: skip
         shuffles = st.select_slider(
@@ -89,10 +89,10 @@ def search() -> None:
             found.table.sort_values(test),
             "search",
             names={
-                "label": "Scalar", "audited": "p, audited", "audited_holm": "Holm, audited", "paper": "p, paper's",
+                "label": "Scalar", "primary": "p, primary", "primary_holm": "Holm, primary", "paper": "p, paper's",
                 "paper_holm": "Holm, paper's",
             },
-            formats=dict.fromkeys(("audited", "audited_holm", "paper", "paper_holm"), "%.4f"),
+            formats=dict.fromkeys(("primary", "primary_holm", "paper", "paper_holm"), "%.4f"),
         )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ page.how(r"""
 **The search** tries every layer's entropy $H_l$, the mean, spread, largest, smallest, range and slope of all layers,
 and each of them times confidence, by both tests. The smallest of $m$ p-values tends to be small by chance. Corrected
 p-values (Holm; for the best one that is $m\,p$) account for it, but assume that each single test is valid. **Shuffled
-routing** does not: whole routing rows are permuted among samples with similar confidence (the audited test's bins), and
+routing** does not: whole routing rows are permuted among samples with similar confidence (the primary test's bins), and
 the whole search is repeated. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 +
 \#\text{shuffles})$. The grey area is where the best p must fall for that to be 5 % or less. **AR-CondCal** is fitted
 with your scalar on one half of all samples of the run and judged on the other; the worst tertile is one of the spread

@@ -5,28 +5,51 @@ import streamlit as st
 
 from app.compute import gap as compute
 from app.plots import gap as plots
+from app.shell.fragment import fragment
 from app.shell.page import open_page
+from engine.core.labels import RUNGS
 
 page = open_page("gap")
 view = page.view
 page.require_feature()
 
 verdict = compute.verdict(view)
-page.verdict(verdict.sentence)
+page.verdict(verdict.detail, answer=verdict.answer)
 test, bootstrap = verdict.paper, verdict.gap
 gap = test.gap
 
+
+@fragment
+def draw_effect() -> None:
+    """The choice of the rung redraws this part only."""
+    left, right = st.columns([1, 3])
+    rungs = range(len(RUNGS) if view.row["has_logits"] else 1)
+    with left:
+        rung = st.radio(
+            "Compare accuracy with what is expected", rungs, format_func=lambda rung: f"given {RUNGS[rung]}",
+            key="rung", bind="query-params", help="From the top down, more of the model's output is held fixed.",
+        )  # fmt: skip
+        if len(rungs) == 1:
+            page.caption("More than confidence needs logits, which this run lacks.", "rungs")
+    with right:
+        figure = plots.effect_by_decile(compute.effect(view, rung), view.feature_label, verdict.alpha, page.theme)
+        page.figure(figure, "effect", alt=f"Accuracy minus prediction by decile. {figure.layout.title.text}")
+
+
+draw_effect()
+page.heading("The paper's picture: accuracy by tertile at the same confidence")
 show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
 page.figure(
     plots.tertile_curves(test, page.theme, show_mid=show_mid), "curves", alt="Accuracy against confidence by tertile"
 )
-left, right = st.columns(2)
-with left:
-    page.figure(plots.support_bars(gap, page.theme), "support", alt="Samples in each bin by tertile")
-with right:
-    counts, edges = compute.feature_histogram(view)
-    histogram = plots.feature_histogram(counts, edges, gap.contingency.cuts, view.feature_label, page.theme)
-    page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
+with st.expander("Samples in each bin, and where the feature is cut"):
+    left, right = st.columns(2)
+    with left:
+        page.figure(plots.support_bars(gap, page.theme), "support", alt="Samples in each bin by tertile")
+    with right:
+        counts, edges = compute.feature_histogram(view)
+        histogram = plots.feature_histogram(counts, edges, gap.contingency.cuts, view.feature_label, page.theme)
+        page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
 
 if gap.max_gap is not None:
     intervals = {"largest gap": bootstrap.max_gap_ci, "weighted gap": bootstrap.weighted_gap_ci}
@@ -52,8 +75,15 @@ for note in gap.notes:
     page.text(note)
 
 page.how(r"""
-Samples are cut into three groups by the feature and into bins by confidence. In each bin that holds enough of both
-outer groups the accuracies are compared:
+**By decile.** Samples are compared inside bins of about 100 samples with similar confidence (the primary test's bins).
+Each sample's residual is its correctness minus the accuracy of its bin; residuals are averaged over deciles of the
+feature inside the bins. The band has the exact mean and variance of permuting the feature inside each bin, and holds
+all deciles at once in 95 % of permutations. The line is the primary trend test's slope. Given more than confidence,
+correctness and the feature are each regressed on those outputs (ridge regression on splines, five-fold cross-fitting),
+and the residuals of both take their places.
+
+**The paper's picture.** Samples are cut into three groups by the feature and into bins by confidence. In each bin that
+holds enough of both outer groups the accuracies are compared:
 $\text{largest gap} = \max_b |a_b^{low} - a_b^{high}|$ and
 $\text{weighted gap} = \sum_b w_b |a_b^{low} - a_b^{high}| / \sum_b w_b$ with $w_b = \min(n_b^{low}, n_b^{high})$.
 The grey band is where 95 % of permutations of the feature inside each bin would put an outer tertile's accuracy.

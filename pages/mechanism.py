@@ -9,7 +9,7 @@ from app.shell.page import open_page
 from app.state.selection import feature_label
 from engine.verdict.wording import mechanism_sentence
 
-page = open_page("mechanism")
+page = open_page("mechanism", tests=False)
 view = page.view
 name = compute.stand_in(view)
 profile = compute.depth(view) if view.run.n_layers else None
@@ -28,12 +28,13 @@ parts.samples(page, name)
 parts.training(page)
 parts.ensemble(page)
 page.how(r"""
-$H_l$ is the entropy of the routing weights of layer $l$ over its sources, averaged over tokens and divided by $\log
-T_l$: 1 for an even mix of all sources, 0 for one source only. Layers with a single source are left out. The error of a
-sample is $|c - t|$, confidence minus correctness. The rank correlation is Spearman's, with the interval
-$\tanh(\text{atanh}\, r \pm 1.96 \sqrt{(1 + r^2/2)/(n - 3)})$ (Bonett and Wright 2000). P(wrong higher) is the chance
-that a wrong prediction has a higher value than a correct one, 0.5 for no difference; its p-value is Mann and Whitney's.
-If confidence were calibrated, $|c - t|$ would average $2 c (1 - c)$: the dashed line. A feature can correlate with the
-error only because it correlates with confidence, so nothing here is a test of routing.
+$H_l$ is the entropy of the routing weights of layer $l$ over its $T_l$ alternatives (earlier layers in Attention
+Residuals, experts in a mixture of experts), averaged over tokens and divided by $\log T_l$: 1 for an even mix of all,
+0 for one only. Layers with a single alternative are left out. The error of a sample is $|c - t|$, confidence minus
+correctness. The rank correlation is Spearman's, with the interval $\tanh(\text{atanh}\, r \pm 1.96 \sqrt{(1 +
+r^2/2)/(n - 3)})$ (Bonett and Wright 2000). P(wrong higher) is the chance that a wrong prediction has a higher value
+than a correct one, 0.5 for no difference; its p-value is Mann and Whitney's. If confidence were calibrated, $|c - t|$
+would average $2 c (1 - c)$: the dashed line. A feature can correlate with the error only because it correlates with
+confidence, so nothing here is a test of routing.
 """)
 page.finish()

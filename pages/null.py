@@ -19,7 +19,7 @@ view = page.view
 page.require_feature()
 
 verdict = judged(view)
-page.verdict(verdict.sentence)
+page.verdict(verdict.detail, answer=verdict.answer)
 
 
 @fragment
@@ -45,7 +45,8 @@ def draw_null() -> None:
 
 draw_null()
 
-page.heading("The paper's test beside the audited test")
+page.heading("The paper's test beside the primary test")
+page.text(verdict.paper_sentence)
 left, right = st.columns(2)
 with left:
     page.figure(
@@ -60,7 +61,7 @@ with right:
 match = compute.match_quality(view)
 page.text(
     "Within-bin rank correlation of the feature with confidence: "
-    f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the audited test. "
+    f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the primary test. "
     "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
 )
 

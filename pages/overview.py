@@ -15,7 +15,7 @@ WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each pan
 MOST_ABREAST = 2
 _GREY = "One tile per run; a stronger grey is a larger value, on one scale for all data sets."
 CAPTIONS = {
-    "p": "One tile per run: ● is the audited test, ○ the paper's; a solid tile is rejected after Holm's correction "
+    "p": "One tile per run: ● is the primary test, ○ the paper's; a solid tile is rejected after Holm's correction "
     "over all runs, a grey one only without it, a dotted one cannot be tested.",
     "accuracy": _GREY,
     "raw_ece": _GREY,
@@ -77,7 +77,7 @@ offer_cache_report(view)
 
 page.how(r"""
 Every run is tested on all its samples. The paper's test is the exact permutation test of the largest gap over 15
-equal-width confidence bins; the audited test is Mantel's trend in equal-mass bins of 100 samples (fewer in runs
+equal-width confidence bins; the primary test is Mantel's trend in equal-mass bins of 100 samples (fewer in runs
 below 4,000). Without an effect, $m$ tests at level $\alpha$ reject about $m\alpha$ times; the grey range holds
 95 % of $\text{Binomial}(m, \alpha)$. It takes the runs as independent, which seeds evaluated on the same samples are
 not quite, so the count may spread more than that. Holm's correction needs no such assumption: with it, the chance of

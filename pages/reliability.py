@@ -10,12 +10,12 @@ from engine.verdict.wording import reliability_sentence
 
 BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mass"}
 
-page = open_page("reliability")
+page = open_page("reliability", tests=False)
 view = page.view
 page.verdict(reliability_sentence(compute.diagram(view).summary), controls=False)
-if view.selection.slice.outcome != "all":
+if view.refusal:
     page.text(
-        "This slice was chosen by outcome, so its accuracy is fixed and its calibration errors are not meaningful."
+        "This slice was chosen by outcome, which fixes or shifts its accuracy: its calibration errors mean little."
     )
 
 matching = st.radio(

@@ -49,10 +49,10 @@ if summary.verdict.n_tested:
             plots.gap_spread(drawn, drawn_cells, page.theme), "spread", alt="Spread of the largest gap over seeds"
         )
     with right:
-        page.figure(plots.effect_signs(drawn, drawn_cells, page.theme), "effects", alt="Audited effect of every seed")
+        page.figure(plots.effect_signs(drawn, drawn_cells, page.theme), "effects", alt="Primary effect of every seed")
     signs = cells.assign(
         signs=[f"{up} up, {down} down" for up, down in zip(cells["n_positive"], cells["n_negative"], strict=True)],
-        repeats=[{True: "yes", False: "no"}.get(value, "one seed") for value in cells["audited_all"]],
+        repeats=[{True: "yes", False: "no"}.get(value, "one seed") for value in cells["primary_all"]],
     )
     page.table(
         signs,
@@ -77,7 +77,7 @@ if summary.verdict.n_tested:
     )
 
     page.heading("Every tested run")
-    tested = counted[counted["paper_p"].notna() | counted["audited_p"].notna()]
+    tested = counted[counted["paper_p"].notna() | counted["primary_p"].notna()]
     printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}
     page.table(
         tested.assign(**printed),
@@ -86,13 +86,13 @@ if summary.verdict.n_tested:
             "run": "Run", "max_gap": "Largest gap", "max_gap_interval": "95 % interval", "null_high": "Null 97.5 %",
             "paper_p": "p, paper's", "weighted_gap": "Weighted gap",
             "weighted_gap_interval": "95 % interval (weighted)",
-            "audited_effect": "Audited effect", "effect_interval": "95 % interval (effect)", "audited_p": "p, audited",
+            "primary_effect": "Primary effect", "effect_interval": "95 % interval (effect)", "primary_p": "p, primary",
         },
         formats=dict.fromkeys(["max_gap", "null_high", "weighted_gap"], "%.3f")
-        | {"paper_p": "%.4f", "audited_effect": "%+.3f", "audited_p": "%.4g"},
+        | {"paper_p": "%.4f", "primary_effect": "%+.3f", "primary_p": "%.4g"},
     )  # fmt: skip
 
-untested = counted[counted["paper_p"].isna() & counted["audited_p"].isna()]
+untested = counted[counted["paper_p"].isna() & counted["primary_p"].isna()]
 if not untested.empty:
     page.heading("Not testable")
     for note, part in untested.groupby("note", sort=False):
@@ -104,8 +104,8 @@ page.how(r"""
 Each point is a run (a seed) on all its samples. Gaps are the paper's, over 15 equal-width confidence bins, with
 percentile intervals from 5000 resamples; an absolute gap is folded at zero, so resampling moves it upwards and the
 point may lie below its interval. The grey bar ends at the 97.5th percentile of the largest gap when the feature is
-permuted inside bins. The audited effect is the within-bin slope of correctness on the rank of the feature, in the
-audited test's bins, as a change of accuracy from the low to the high third of samples with similar confidence; its
+permuted inside bins. The primary effect is the within-bin slope of correctness on the rank of the feature, in the
+primary test's bins, as a change of accuracy from the low to the high third of samples with similar confidence; its
 interval is $\pm 1.96$ standard errors under permutation.
 
 Without an effect p-values are uniform, and the $k$-th smallest of $m$ is $\text{Beta}(k, m + 1 - k)$ with mean $k / (m

@@ -10,7 +10,7 @@ from app.parts.upload import choose_file, choose_mapping, offer_removal, show_un
 from app.parts.yourdata import coverage
 from app.shell.page import open_page
 
-page = open_page("yourdata")
+page = open_page("yourdata", tests=False)
 view = page.view
 mine = is_own(view.cache.fingerprint)
 if not mine:
@@ -21,10 +21,13 @@ if not mine:
     )
     if own().cache is not None:
         st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see your data.")
+elif view.refusal:
+    page.refuse_slice()
 elif view.rho is None:
     page.verdict(f"This question cannot be answered for your data: {view.missing}.", controls=False)
 else:
-    page.verdict(verdict(view).sentence)
+    judged = verdict(view)
+    page.verdict(judged.detail, answer=judged.answer)
 
 page.heading("Your file")
 page.caption(
@@ -39,18 +42,19 @@ if table is not None:
     take_into_use(table, mapping)
 offer_removal()
 
-if mine:
+if mine and not view.refusal:
     page.heading("Both tests on every score")
     page.table(
         compute.scores(view),
         "scores",
         names={
             "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
-            "audited_p": "p, audited", "audited_p_holm": "Holm, audited",
+            "primary_p": "p, primary", "primary_p_holm": "Holm, primary",
         },
-        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "audited_p", "audited_p_holm"), "%.4g"),
+        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "primary_p", "primary_p_holm"), "%.4g"),
     )  # fmt: skip
     page.caption("The verdict above is for the feature chosen in the sidebar.")
+if mine:
     page.heading("What each page can show")
     page.sentences(
         coverage(view.run, has_logits=bool(view.row["has_logits"])),
@@ -64,7 +68,7 @@ page.how(r"""
 The verdict is that of the other pages: within bins of equal confidence, does accuracy differ between the lowest and the
 highest third of the chosen score? Logits give confidence, prediction and correctness; probabilities are stored as
 logarithms; otherwise confidence and correctness are used as given. Routing entropies must lie in $[0, 1]$, which
-means divided by the logarithm of the number of sources. Larger files, and runs to keep, are imported with
+means divided by the logarithm of the number of alternatives. Larger files, and runs to keep, are imported with
 `python -m cache_builder import`.
 """)
 page.finish()

@@ -9,19 +9,33 @@ from app.state.selection import N_SIMULATIONS
 from app.state.view import View
 from engine.core.binning import histogram_edges
 from engine.core.types import FloatArray, IntArray, Progress
+from engine.gaps import DecileEffect, effect_by_decile
 from engine.verdict import Verdict, judge
 
 _BARS = 60
 
 
 def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
-    """Both tests with their controls, and the sentence."""
-    given, label, settings = view.samples, view.feature_label, view.selection.protocol.test_settings
+    """The answer with all that it rests on: tests, ladder, controls, gain."""
+    given, settings = view.samples, view.selection.protocol.test_settings
 
     def compute(progress: Progress) -> Verdict:
-        return judge(*given, feature=label, n_replicates=n_simulations, progress=progress, settings=settings)
+        return judge(
+            *given, feature=view.feature_label, outputs=view.run_with_logits.logits, others=view.others(),
+            n_replicates=n_simulations, progress=progress, settings=settings,
+        )  # fmt: skip
 
     return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute))
+
+
+def effect(view: View, rung: int) -> DecileEffect:
+    """The effect by decile of the feature, given what the rung conditions on; rungs above 0 need logits."""
+    given, outputs = view.samples, view.run_with_logits.logits if rung else None
+
+    def compute(_progress: Progress) -> DecileEffect:
+        return effect_by_decile(*given, outputs=outputs, rung=rung)
+
+    return awaited(Work(("effect", view.selection.alone, rung), view.fingerprint, compute))
 
 
 def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:

@@ -11,7 +11,7 @@ from app.compute.keep import keep
 from app.state.view import View
 from engine.core.binning import MATCHINGS
 from engine.core.types import Progress
-from engine.gaps import STATISTICS, PermutationResult, audited_bins, match_diagnostic, permutation_test, trend_test
+from engine.gaps import STATISTICS, PermutationResult, match_diagnostic, permutation_test, primary_bins, trend_test
 
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
@@ -62,17 +62,17 @@ def p_by_bins(view: View) -> Work[pd.DataFrame]:
         rows = []
         for position, matched in enumerate(matchings):
             progress(position / len(matchings), "varying the number of bins")
-            paper, audited = permutation_test(*given, **settings | matched), trend_test(*given, **matched)
-            rows.append({**matched, "paper": paper.p_value, "audited": audited.p_value})
-        return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "audited"])
+            paper, primary = permutation_test(*given, **settings | matched), trend_test(*given, **matched)
+            rows.append({**matched, "paper": paper.p_value, "primary": primary.p_value})
+        return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "primary"])
 
     return Work(("p-by-bins", view.selection.alone), view.fingerprint, compute)
 
 
 @keep(max_entries=128, by=lambda view: view.selection.alone)
 def match_quality(view: View) -> dict[str, str]:
-    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the audited ones."""
+    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the primary ones."""
     confidence, _, rho = view.samples
-    bins = {"equal_width": view.selection.protocol.n_bins, "equal_mass": audited_bins(confidence.size)}
+    bins = {"equal_width": view.selection.protocol.n_bins, "equal_mass": primary_bins(confidence.size)}
     values = {m: match_diagnostic(confidence, rho, n_bins=n, matching=m) for m, n in bins.items()}
     return {m: "not defined" if value is None else f"{value:.3f}" for m, value in values.items()}

@@ -61,7 +61,7 @@ def table_of_runs(summary: CacheSummary) -> pd.DataFrame:
     every, corrected = summary.every, summary.counted.set_index("run_id")
     return every.assign(
         paper_p_holm=every["run_id"].map(corrected["paper_p_holm"]),
-        audited_p_holm=every["run_id"].map(corrected["audited_p_holm"]),
+        primary_p_holm=every["run_id"].map(corrected["primary_p_holm"]),
         note=every["note"].where(~is_ensemble(every["suite"]), "ensemble, not counted"),
     )
 
@@ -74,10 +74,10 @@ MULTIPLICITY = {
 MULTIPLICITY_FORMATS = {"expected_by_chance": "%.1f", "smallest_p": "%.3g"}
 RUN_COLUMNS = {
     "run": "Run", "n_samples": "Samples", "n_layers": "Layers", "accuracy": "Accuracy", "raw_ece": "Raw ECE",
-    "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's", "audited_p": "p, audited",
-    "audited_p_holm": "Holm, audited", "note": "Note",
+    "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's", "primary_p": "p, primary",
+    "primary_p_holm": "Holm, primary", "note": "Note",
 }  # fmt: skip
 RUN_FORMATS = {
-    "accuracy": "%.4f", "raw_ece": "%.4f", "paper_p": "%.4f", "paper_p_holm": "%.4f", "audited_p": "%.4g",
-    "audited_p_holm": "%.4g",
+    "accuracy": "%.4f", "raw_ece": "%.4f", "paper_p": "%.4f", "paper_p_holm": "%.4f", "primary_p": "%.4g",
+    "primary_p_holm": "%.4g",
 }  # fmt: skip

@@ -33,15 +33,15 @@ def evidence(view: View) -> Evidence:
     """What is known of the cache by now: quick sources, and the long ones that some viewer has asked for."""
     # The source "gaps" over the paper's own settings, which the Overview has mostly computed already.
     gaps = single_models(diagnosed(view, DEFAULT_FEATURE, MIN_SUPPORT))
-    link = awaited(source(view, "error_link"), whole_cache=True)
+    quick = {name: awaited(source(view, name), whole_cache=True) for name in ("routing", "ensembles")}
     asked = {name: jobs().find(source(view, name)) for name in SOURCES}
     known = {name: found for name, found in asked.items() if found is not None}
-    return Evidence(_single_runs(view), {"gaps": gaps, "error_link": link} | known)
+    return Evidence(_single_runs(view), {"gaps": gaps} | quick | known)
 
 
 @keep(max_entries=16, by=lambda _view, known: tuple(known.found))
 def conclusions(_view: View, known: Evidence) -> list[Reading]:
-    """What the cache says about every conclusion of the paper whose source is known."""
+    """What the cache says about every conclusion of the paper, as far as it is known."""
     return conclude(known)
 
 

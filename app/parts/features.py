@@ -57,17 +57,17 @@ def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | 
         table,
         "candidates",
         names={
-            "label": "Scalar", "max_gap": "Largest gap", "paper_p": "p, paper's", "audited_p": "p, audited",
+            "label": "Scalar", "max_gap": "Largest gap", "paper_p": "p, paper's", "primary_p": "p, primary",
             "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
         },
         formats={
-            "max_gap": "%.3f", "paper_p": "%.4f", "audited_p": "%.4f", "ece": "%.4f",
+            "max_gap": "%.3f", "paper_p": "%.4f", "primary_p": "%.4f", "ece": "%.4f",
             "worst_tertile_ece": "%.4f", "nll": "%.4f",
         },
     )  # fmt: skip
     if table.isna().to_numpy().any():
         page.text(
             "A cell is empty where the run lacks what it takes (a profile, logits), or where no confidence bin holds "
-            "enough samples of both outer thirds, or (audited) where there are too few samples to match confidence.",
+            "enough samples of both outer thirds, or (primary) where there are too few samples to match confidence.",
             "gaps",
         )

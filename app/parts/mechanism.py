@@ -73,7 +73,7 @@ def training(page: Page) -> None:
         return
     if compute.single_model(page.view) != page.view.selection.run_id:
         page.caption("Training of the single model whose last sampled epochs make this ensemble.")
-    page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all sources.")
+    page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all alternatives.")
     page.figure(plots.training_map(found, names, page.theme), "training", alt="Mean entropy by layer and epoch")
 
 

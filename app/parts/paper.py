@@ -14,14 +14,14 @@ from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
 from app.state.view import CacheView, View
-from engine.core.labels import BACKBONES, DATASETS, counted, is_ensemble
-from engine.paper import COUNTERPARTS, SOURCES, Evidence, Reading
+from engine.core.labels import BACKBONES, DATASETS, capital, counted, is_ensemble
+from engine.paper import COUNTERPARTS, FURTHER, SOURCES, Evidence, Reading, counterparts
 from engine.paper import claims as audit
 from engine.paper.claims import ClaimResult
 from engine.paper.conclusions import as_frame
 from engine.paper.published import TABLES
 
-_MARKS = {"supported": "●", "not supported": "○", "not answerable": "–"}
+_MARKS = {"supported": "●", "not supported": "○", "not answerable": "–", "not computed": "…"}
 NEAREST = "the cell closest to the paper's"
 
 
@@ -134,11 +134,15 @@ def _listed(page: Page, claims: list[ClaimResult]) -> None:
 
 
 def show_conclusions(page: Page, readings: Sequence[Reading]) -> None:
-    """Each with its outcome and the numbers behind it, then as a table."""
-    for reading in readings:
-        with st.container(gap="xxsmall"):
-            page.text(f"{_MARKS[reading.outcome]} {reading.claim}: {reading.outcome}")
-            page.caption(f"{reading.found} ({reading.where})")
+    """Each with its outcome and the numbers behind it, those of the paper first, then as a table."""
+    for added in (False, True):
+        if added:
+            page.heading("Also checked")
+        for reading in readings:
+            if reading.added == added:
+                with st.container(gap="xxsmall"):
+                    page.text(f"{_MARKS[reading.outcome]} {reading.claim}: {reading.outcome}")
+                    page.caption(f"{capital(reading.found)} ({reading.where})")
     with st.expander("As a table"):
         page.table(
             as_frame(readings),
@@ -149,3 +153,18 @@ def show_conclusions(page: Page, readings: Sequence[Reading]) -> None:
             },
             widths={"outcome": 110, "claim": 220, "found": 320, "where": 120, "rule": 260},
         )  # fmt: skip
+
+
+def show_cells(page: Page, cells: pd.DataFrame) -> None:
+    """The propositions and the rule fixed in advance as numbers of each cell."""
+    page.heading("The paper's propositions and its rule, by cell")
+    page.caption(f"{capital(FURTHER['by_cell'].otherwise)}.")
+    style = {
+        "Max gap": ".2f",
+        "Blind spot": ".3f",
+        "Gap kept": ".3f",
+        "Clipped low (%)": ".2f",
+        "Clipped high (%)": ".2f",
+    }
+    wide = counterparts.wide(cells, style)
+    page.table(wide, "cells", names={column: column for column in wide} | {"row": "Cell"})

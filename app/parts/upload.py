@@ -11,7 +11,9 @@ import streamlit as st
 from app.compute.cache import available_caches
 from app.compute.own_data import OWN, own, read_upload
 from app.serving.local_files import local_files
+from app.shell.sidebar import set_slice
 from app.shell.wording import plain
+from app.state.selection import Slice
 from engine.core.errors import RouteCalError
 from engine.importing import ColumnMapping, RunIdentity, build_record, guess_mapping
 from engine.importing.checking import N_COLUMNS, Problem, find_problems, first_rows, understood
@@ -26,7 +28,6 @@ NONE = "none"
 OUTPUTS = {"logits": "logits", "probabilities": "class probabilities", "confidence": "confidence only"}
 _SINGLES = {"confidence": "Confidence", "correct": "Correct (0 or 1)", "prediction": "Predicted class"}
 _EXAMPLE, _REFUSED = "bring-example", "bring-refused"
-_UNSLICED = {"tertile": "all", "band": (0.0, 1.0), "class": "all", "outcome": "all", "population": "diagnostic"}
 
 
 def choose_file() -> Table | None:
@@ -180,9 +181,9 @@ def _take(table: Table, mapping: ColumnMapping) -> None:
         st.session_state[_REFUSED] = str(error)
         return
     st.session_state["cache"] = OWN
-    for key, everything in _UNSLICED.items():
-        if st.session_state.get(key, everything) != everything:
-            st.session_state[key] = everything
+    set_slice(Slice())
+    if "population" in st.session_state:
+        st.session_state["population"] = "diagnostic"
     if record.n_layers == 0:
         score = record.extra_names[0] if record.extra else "pred_entropy" if record.has_logits else "confidence"
         st.session_state["feature"] = score

@@ -9,18 +9,22 @@ from app.plots.theme import MATCHING_COLOURS, Theme, figure, reference, transluc
 from engine.controls import POWER_TARGET, FalseAlarms, PowerCurve
 from engine.gaps import TESTS
 
-_LINES = {"paper": ("dash", "circle-open"), "audited": ("solid", "circle")}
+_LINES = {"verdict": ("solid", "diamond"), "primary": ("dot", "circle"), "paper": ("dash", "circle-open")}
+
+
+def _colour(test: str, theme: Theme) -> str:
+    return MATCHING_COLOURS[TESTS[test].matching] if test in TESTS else theme.text
 
 
 def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
-    """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the audited not."""
-    found = power.detectable
-    texts = [f"{TESTS[test].label} {found[test]:.2f}" for test in ("audited", "paper") if found.get(test) is not None]
+    """Share of planted gaps found against their size, with 95 % intervals; the paper's test hollow, the others not."""
+    found, labels = power.detectable, power.table.set_index("test")["label"].to_dict()
+    texts = [f"{labels[test]} {found[test]:.2f}" for test in _LINES if found.get(test) is not None]
     title = f"Gap detected with 80 % power: {', '.join(texts)}" if texts else "No gap tried is detected with 80 % power"
     fig = figure(theme, title=title, x="planted gap in accuracy", y="share of simulations rejected", height=420)
     for test, (dash, symbol) in _LINES.items():
         part = power.table[power.table["test"] == test]
-        colour = MATCHING_COLOURS[TESTS[test].matching]
+        colour = _colour(test, theme)
         fig.add_trace(
             go.Scatter(
                 x=pd.concat([part["delta"], part["delta"][::-1]]),
@@ -31,7 +35,7 @@ def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
         )  # fmt: skip
         fig.add_trace(
             go.Scatter(
-                x=part["delta"], y=part["rate"], mode="lines+markers", name=TESTS[test].label,
+                x=part["delta"], y=part["rate"], mode="lines+markers", name=labels[test],
                 line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": symbol, "size": 9},
                 customdata=part["n_replicates"],
                 hovertemplate="gap %{x:.2f}: %{y:.0%} of %{customdata} simulations<extra>%{fullData.name}</extra>",
@@ -43,35 +47,10 @@ def power_curves(power: PowerCurve, theme: Theme) -> go.Figure:
     return fig
 
 
-def support_power(curves: dict[int, PowerCurve], theme: Theme) -> go.Figure:
-    """The paper's test under several minimum supports."""
-    fig = figure(
-        theme,
-        title="Power by minimum support",
-        x="planted gap in accuracy",
-        y="share of simulations rejected",
-        height=420,
-    )
-    shades = ("#9E86C8", "#4C97B9", "#35B779")  # each readable on white and on black
-    # Where every bin is well filled the curves coincide: rings inside rings, and lines that let earlier ones through.
-    styles = zip(shades, ("solid", "dash", "dot"), (14, 9, 4), strict=True)
-    for (support, curve), (colour, dash, size) in zip(curves.items(), styles, strict=False):
-        table = curve.table
-        fig.add_trace(
-            go.Scatter(
-                x=table["delta"], y=table["rate"], mode="lines+markers", name=f"at least {support} in each outer third",
-                line={"color": colour, "dash": dash, "width": 2.5}, marker={"symbol": "circle-open", "size": size},
-                hovertemplate="gap %{x:.2f}: found in %{y:.0%}<extra>%{fullData.name}</extra>",
-            )
-        )  # fmt: skip
-    fig.update_yaxes(range=[0, 1.03], tickformat=".0%")
-    return fig
-
-
 def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
-    """How often each test rejects where only confidence matters, with 95 % intervals and the nominal rate."""
+    """How often each test rejects where only confidence matters, in its worst world, with 95 % intervals."""
     table = alarms.table.iloc[::-1]
-    loud = alarms.table[alarms.table["rate_low"] > alarms.alpha]
+    loud = alarms.table[alarms.table["broken"]]
     title = (
         f"{len(loud)} of {len(table)} tests raise too many false alarms on this run and feature"
         if len(loud)
@@ -86,11 +65,13 @@ def false_alarms(alarms: FalseAlarms, theme: Theme) -> go.Figure:
                 "arrayminus": table["rate"] - table["rate_low"], "color": theme.muted, "thickness": 3, "width": 0,
             },
             marker={
-                "size": 12, "color": [MATCHING_COLOURS[TESTS[test].matching] for test in table["test"]],
+                "size": 12, "color": [_colour(test, theme) for test in table["test"]],
                 "symbol": [_LINES.get(test, ("", "square-open"))[1] for test in table["test"]],
             },
-            customdata=table[["rejections", "n_replicates"]],
-            hovertemplate="%{y}: %{customdata[0]} of %{customdata[1]} simulations (%{x:.1%})<extra></extra>",
+            customdata=table[["rejections", "n_replicates", "fit"]],
+            hovertemplate=(
+                "%{y}: %{customdata[0]} of %{customdata[1]} simulations (%{x:.1%}), %{customdata[2]} fit<extra></extra>"
+            ),
         )
     )  # fmt: skip
     fig.add_vline(

@@ -9,14 +9,16 @@ from app.plots.theme import (
     TERTILE_COLOURS,
     TERTILE_DASHES,
     TERTILE_SYMBOLS,
+    TEST_SYMBOLS,
     Theme,
     empty_figure,
     figure,
     reference,
     translucent,
 )
+from engine.core.labels import RUNGS, capital, format_p
 from engine.core.types import FloatArray, IntArray
-from engine.gaps import GapResult, PermutationResult
+from engine.gaps import DecileEffect, GapResult, PermutationResult
 
 
 def _centres(n_bins: int) -> FloatArray:
@@ -69,6 +71,44 @@ def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = Fa
     fig.add_traces(traces)
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
     fig.layout.xaxis.range, fig.layout.yaxis.range = [0, 1.02], [0, 1.04]
+    return fig
+
+
+def effect_by_decile(effect: DecileEffect, feature: str, alpha: float, theme: Theme) -> go.Figure:
+    """Accuracy minus what the rung's conditioning set predicts, by decile, over the band of permuted routing."""
+    given = RUNGS[effect.rung]
+    if effect.effect is None or effect.p_value is None:
+        return empty_figure(theme, f"{capital(given)} leaves nothing of the feature or of correctness to test.")
+    n_groups = len(effect.values)
+    filled = np.flatnonzero(effect.counts)
+    outside = f"{effect.n_outside or 'none'} of {n_groups} deciles outside the band"
+    trend = f"{effect.effect:+.3f} from the low to the high third ({format_p(effect.p_value)}), {outside}"
+    found = f"accuracy {'rises' if effect.effect > 0 else 'falls'}" if effect.p_value <= alpha else "no clear trend"
+    within = "among samples with similar confidence" if effect.rung == 0 else f"given {given}"
+    fig = figure(
+        theme, title=f"Given {given}, {found}: {trend}", x=f"decile of {feature}<br>{within}",
+        y=f"accuracy minus prediction<br>from {given}", height=420,
+    )  # fmt: skip
+    decile, low, high = filled + 1, effect.low[filled], effect.high[filled]
+    band = f"{100 * effect.level:.0f} % of permutations (all deciles jointly)"
+    fig.add_traces([
+        go.Scatter(
+            x=[*decile, *decile[::-1]], y=[*high, *low[::-1]], fill="toself", fillcolor=theme.band, mode="lines",
+            line={"width": 0}, hoverinfo="skip", name=band,
+        ),
+        go.Scatter(
+            x=decile, y=effect.fitted[filled], mode="lines", line={"color": theme.muted, "width": 2}, hoverinfo="skip",
+            name="fitted trend",
+        ),
+        go.Scatter(
+            x=decile, y=effect.values[filled], mode="markers", customdata=effect.counts[filled], name="observed",
+            marker={"color": theme.text, "size": 11, "symbol": TEST_SYMBOLS["primary"]},
+            hovertemplate="decile %{x}: %{y:+.4f}<br>%{customdata:,} samples<extra></extra>",
+        ),
+    ])  # fmt: skip
+    reference(fig, theme, x0=0.5, x1=n_groups + 0.5, y0=0, y1=0)
+    fig.update_xaxes(range=[0.5, n_groups + 0.5], dtick=1)
+    fig.update_yaxes(tickformat="+.3~f")
     return fig
 
 

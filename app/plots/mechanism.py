@@ -22,7 +22,7 @@ def _layer_names(profile: DepthProfile) -> list[str]:
 
 
 def _layer_title(profile: DepthProfile) -> str:
-    return "layer" if all(number is None for number in profile.n_sources) else "layer (sources mixed)"
+    return "layer" if all(number is None for number in profile.n_sources) else "layer (number of alternatives)"
 
 
 def depth_profile(profile: DepthProfile, theme: Theme, *, quantity: str = ENTROPY) -> go.Figure:

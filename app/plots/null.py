@@ -81,7 +81,7 @@ def bin_contributions(test: PermutationResult, theme: Theme) -> go.Figure:
 
 
 def p_against_bins(curve: pd.DataFrame, alpha: float, theme: Theme) -> go.Figure:
-    """p against the number of bins; columns n_bins, matching, paper, audited."""
+    """p against the number of bins; columns n_bins, matching, paper, primary."""
     fig = figure(
         theme,
         title="p-value against how finely confidence is matched",
@@ -91,7 +91,7 @@ def p_against_bins(curve: pd.DataFrame, alpha: float, theme: Theme) -> go.Figure
     )
     for matching, dash in (("equal_width", "dot"), ("equal_mass", "solid")):
         part = curve[curve["matching"] == matching]
-        for test, label in (("paper", "largest gap"), ("audited", "trend")):
+        for test, label in (("paper", "largest gap"), ("primary", "trend")):
             fig.add_trace(
                 go.Scatter(
                     x=part["n_bins"], y=part[test], mode="lines+markers", name=f"{label}, {matching.replace('_', ' ')}",

@@ -89,7 +89,7 @@ def _tiles(rows: pd.DataFrame, theme: Theme, title: str, style: Style, lane: int
 
 
 def _hover(row: Row) -> str:
-    tested = "not testable" if pd.isna(row["audited_p"]) and pd.isna(row["paper_p"]) else _p_hover(row)
+    tested = "not testable" if pd.isna(row["primary_p"]) and pd.isna(row["paper_p"]) else _p_hover(row)
     return (
         f"{row['run']}<br>{row['n_samples']:,} samples, accuracy {row['accuracy']:.4f}, raw ECE {row['raw_ece']:.4f}"
         f"<br>{tested}"
@@ -143,8 +143,8 @@ def _short_p(p: float) -> str:
 
 def _p_finding(verdict: CacheVerdict) -> Callable[[pd.DataFrame], str]:
     def finding(part: pd.DataFrame) -> str:
-        corrected = (part[["paper_p_holm", "audited_p_holm"]] <= verdict.alpha).any(axis=1)
-        tested = part[["paper_p", "audited_p"]].notna().any(axis=1)
+        corrected = (part[["paper_p_holm", "primary_p_holm"]] <= verdict.alpha).any(axis=1)
+        tested = part[["paper_p", "primary_p"]].notna().any(axis=1)
         return f"{corrected.sum()} of {tested.sum()} rejected after Holm" if tested.any() else "nothing to test"
 
     return finding
@@ -155,12 +155,12 @@ def _p_style(verdict: CacheVerdict, theme: Theme) -> Style:
     alpha = verdict.alpha
 
     def style(row: Row) -> tuple[str, str, str]:
-        if pd.isna(row["audited_p"]) and pd.isna(row["paper_p"]):
+        if pd.isna(row["primary_p"]) and pd.isna(row["paper_p"]):
             return "rgba(0,0,0,0)", theme.muted, "–"
-        text = f"● {_short_p(row['audited_p'])}<br>○ {_short_p(row['paper_p'])}"
-        if min(row["audited_p_holm"], row["paper_p_holm"]) <= alpha:
+        text = f"● {_short_p(row['primary_p'])}<br>○ {_short_p(row['paper_p'])}"
+        if min(row["primary_p_holm"], row["paper_p_holm"]) <= alpha:
             return theme.text, theme.paper, text
-        strength = _STRONGEST if row["audited_rejects"] or row["paper_rejects"] else _FAINTEST
+        strength = _STRONGEST if row["primary_rejects"] or row["paper_rejects"] else _FAINTEST
         return translucent(theme.text, strength), theme.text, text
 
     return style
@@ -171,7 +171,7 @@ def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], the
     counts = verdict.counts
     if not verdict.n_tested:
         return empty_figure(theme, "No run can be tested with this feature.")
-    tests = [test for test in ("audited", "paper") if counts.loc[test, "n_tested"]]
+    tests = [test for test in ("primary", "paper") if counts.loc[test, "n_tested"]]
     lead = counts.loc[tests[0]]
     drawn = row_figure(
         theme,

@@ -14,7 +14,7 @@ _LINE, _GAP, _TOP = 19, 10, 16
 
 
 def mark_of(test: str, theme: Theme, size: int = 12) -> dict[str, object]:
-    """The fixed mark of a test: the paper's hollow, the audited one filled."""
+    """The fixed mark of a test: the paper's hollow, the primary one filled."""
     return {
         "symbol": TEST_SYMBOLS[test],
         "size": size,

@@ -164,12 +164,12 @@ def gap_spread(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Figu
 
 
 def effect_signs(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Figure:
-    """The audited effect of every seed with its interval: on which side of zero?"""
-    kept = rows[rows["audited_effect"].notna()]
+    """The primary effect of every seed with its interval: on which side of zero?"""
+    kept = rows[rows["primary_effect"].notna()]
     if kept.empty:
-        return empty_figure(theme, "No run has an audited effect with this feature.")
+        return empty_figure(theme, "No run has a primary effect with this feature.")
     several = cells[cells["n"] > 1]
-    title = f"The audited sign holds in {int(several['same_sign'].astype(bool).sum())} of {len(several)} cells"
+    title = f"The primary sign holds in {int(several['same_sign'].astype(bool).sum())} of {len(several)} cells"
     drawn, heights = _cell_rows(
         kept, theme, title=NO_SECOND if several.empty else title, x="change of accuracy, low to high third"
     )
@@ -182,9 +182,9 @@ def effect_signs(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Fi
     )  # fmt: skip
     fig.add_trace(
         go.Scatter(
-            x=kept["audited_effect"], y=heights, mode="markers", name="audited effect, a seed each",
-            marker=mark_of("audited", theme, size=9),
-            customdata=kept[["run", "audited_p", "effect_low", "effect_high"]],
+            x=kept["primary_effect"], y=heights, mode="markers", name="primary effect, a seed each",
+            marker=mark_of("primary", theme, size=9),
+            customdata=kept[["run", "primary_p", "effect_low", "effect_high"]],
             hovertemplate=(
                 "%{customdata[0]}<br>%{x:+.4f} [%{customdata[2]:+.4f}, %{customdata[3]:+.4f}], "
                 "p = %{customdata[1]:.3g}<extra></extra>"
@@ -193,6 +193,6 @@ def effect_signs(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Fi
     )  # fmt: skip
     for lanes in drawn.lanes:  # beside the points, not through the names
         reference(fig, theme, x0=0, x1=0, y0=lanes[0] - drawn.lane / 2, y1=lanes[-1] + drawn.lane / 2)
-    reach = kept[["audited_effect", "effect_low", "effect_high"]].abs().max().max()
+    reach = kept[["primary_effect", "effect_low", "effect_high"]].abs().max().max()
     fig.update_xaxes(range=[-1.06 * reach, 1.06 * reach], nticks=6, tickformat="+.2f")
     return fig

@@ -16,8 +16,8 @@ METHOD_COLOURS = {"nw_conf_routing": "#CC79A7", "nw_conf": "#009E73", "nw_conf_e
 METHOD_SYMBOLS = {"nw_conf_routing": "diamond", "nw_conf": "square", "nw_conf_entropy": "triangle-up"}
 OTHER_METHOD = "#8C8C8C"
 OVER_CONFIDENT, UNDER_CONFIDENT = "#C8372D", "#2E6DB4"
-# The paper's test is hollow, the audited test filled, in every figure that shows both.
-TEST_SYMBOLS = {"paper": "circle-open", "audited": "circle"}
+# The paper's test is hollow, the primary test filled, in every figure that shows both.
+TEST_SYMBOLS = {"paper": "circle-open", "primary": "circle"}
 MATCHING_COLOURS = {"equal_width": "#B8860B", "equal_mass": "#7A5195"}
 
 

@@ -121,7 +121,7 @@ def _facts(summary: CacheSummary, blind: BlindCache, settings: Settings, detaile
         "Runs": f"{len(counted)} in {wording.counted(counted['cell'].nunique(), 'cell')}{ensembles}",
         "Feature": settings.label,
         "The paper's test": f"{settings.describe()}; exact permutation test of the largest gap",
-        "The audited test": "equal-mass bins of 100 samples (fewer in runs below 4,000); Mantel's trend",
+        "The primary test": "equal-mass bins of 100 samples (fewer in runs below 4,000); Mantel's trend",
         "Samples": "all of each run, nothing fitted",
         "Level": f"{summary.verdict.alpha:g}, two-sided for the trend; corrections over all tested runs",
         "Runs in detail": detailed,

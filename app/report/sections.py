@@ -20,7 +20,7 @@ from app.plots import controls, gap, mechanism, null, overview, reliability, swe
 from app.plots.theme import Theme
 from app.report.provenance import notes
 from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
-from engine.core.labels import HEADLINES, format_p
+from engine.core.labels import HEADLINES, format_p, signed
 from engine.sweep import chance_range
 from engine.verdict.wording import LOW_TO_HIGH, reliability_sentence
 
@@ -165,11 +165,12 @@ def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
             f"{measured.n_shared} of {measured.n_bins}, smaller side of a bin at least {low:.0f} samples, "
             f"lower quartile {quarter:.0f}, median {middle:.0f}"
         )
-    if verdict.audited.effect is not None and verdict.audited.p_value is not None:
-        numbers["Audited effect"] = (
-            f"{verdict.audited.effect:+.3f}".replace("-", "−")
-            + f" in accuracy {LOW_TO_HIGH}, {format_p(verdict.audited.p_value)}"
-        )
+    for rung in verdict.ladder:
+        if rung.effect is not None and rung.standard_error is not None and rung.p_value is not None:
+            numbers[f"Effect beyond {rung.label}"] = (
+                f"{signed(rung.effect)} ± {rung.standard_error:.3f} in accuracy {LOW_TO_HIGH}, {format_p(rung.p_value)}"
+            )
+    numbers["The paper's test"] = verdict.paper_sentence
     return numbers
 
 

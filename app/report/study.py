@@ -9,17 +9,17 @@ import pandas as pd
 
 from app.report.blind import BlindCache
 from app.state.selection import N_SIMULATIONS, feature_label
-from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve
+from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.controls.table import controls_table
 from engine.core.binning import N_BINS, Matching
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData
 from engine.features import columns_of, feature
-from engine.gaps import TESTS
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.metrics import reliability_table
 from engine.metrics.mechanism import DepthProfile, depth_profile
 from engine.metrics.reliability import CalibrationSummary, calibration_summary
+from engine.sweep.others import other_entropies
 from engine.verdict import Verdict, judge
 
 TRUST = {
@@ -109,8 +109,10 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
         missing = str(error)
     else:
         samples = run.confidence, run.correct, rho
+        outputs = cache.load(run_id, {"logits"}).logits
         verdict = judge(
-            *samples, feature=settings.label, settings=settings.test, n_replicates=N_SIMULATIONS,
+            *samples, feature=settings.label, outputs=outputs, others=other_entropies(cache, run_id),
+            settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.4 * share, text),
         )  # fmt: skip
         alarms = false_alarm_rate(
@@ -118,7 +120,7 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
             progress=lambda share, text: progress(0.4 + 0.2 * share, text),
         )  # fmt: skip
         power = power_curve(
-            *samples, tests=tuple(TESTS), settings=settings.test, n_replicates=N_SIMULATIONS,
+            *samples, tests=SIMULATED, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.6 + 0.4 * share, text),
         )  # fmt: skip
         trust = controls_table(*samples, alarms, power, settings=settings.test)

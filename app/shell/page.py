@@ -50,6 +50,7 @@ from engine.store import Cache
 _CHOSEN = "routecal-chosen"
 _WRAPPED = 68  # pixels of a row of three lines
 _ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
+_ANSWER_STYLE = "display:block; font-size:1.35em; margin-bottom:0.3em"
 _VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
 
 
@@ -75,11 +76,12 @@ class Page:
         """Something shown by other means than this class, for the exported page."""
         self._show("text", text)
 
-    def verdict(self, sentence: str, *, controls: bool = True) -> None:
-        """The computed sentence under the title, then the settings in force."""
-        self._show("verdict", sentence)
+    def verdict(self, sentence: str, *, answer: str = "", controls: bool = True) -> None:
+        """The answer, if it is short enough to stand by itself, and the sentence under it; then the settings."""
+        self._show("verdict", f"{answer}. {sentence}" if answer else sentence)
+        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}</strong>' if answer else ""
         with st.container(key="verdict"):
-            st.html(f'<p style="{_VERDICT_STYLE}">{html.escape(typeset(sentence))}</p>')
+            st.html(f'<p style="{_VERDICT_STYLE}">{first}{html.escape(typeset(sentence))}</p>')
         self._settings()
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Could this test detect an effect? See Controls.")
@@ -98,6 +100,13 @@ class Page:
         """End the page if the run lacks the feature that it asks about."""
         if self.view.rho is None:
             self.end(f"This question cannot be answered for this run: {self.view.missing}.")
+
+    def refuse_slice(self) -> None:
+        """Say in the verdict's place why nothing is tested on a slice by outcome, and offer the nearest that can be."""
+        self.verdict(self.view.refusal, controls=False)
+        instead = self.view.testable_slice
+        label = f"Use {instead.describe() or 'all samples'}"
+        st.button(label, key="testable-slice", on_click=sidebar.set_slice, args=(instead,))
 
     def heading(self, text: str) -> None:
         self._show("heading", text)
@@ -276,11 +285,12 @@ def run_page(script: Callable[[], None]) -> None:
         end_opening()  # of a page that never had its data
 
 
-def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) -> Page:
+def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, tests: bool = True) -> Page:
     """The data of a page, under its title; an unreadable or empty cache ends the script with what to do about it.
 
     whole_cache : the page is about all runs, so the chosen run and slice do not apply to it.
     benchmark : the page fits on one half of the run and judges on the other, so the slice does not apply to it.
+    tests : the page tests the chosen samples, so it ends here if they were chosen by the outcome.
     """
     chosen: _Chosen = st.session_state[_CHOSEN]
     if chosen.error is not None:
@@ -293,6 +303,10 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False) 
     page = Page(name, view, current_theme())
     empty = kind is View and view.run.n_samples == 0
     end_opening()
+    if kind is View and tests and view.refusal:
+        page.refuse_slice()
+        page.finish()
+        st.stop()
     if empty:
         page._settings()
         st.info("No sample is in this slice. Widen it in the sidebar.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 
 import pandas as pd
 import streamlit as st
@@ -20,6 +21,10 @@ FEATURE_HELP = "\n".join([
     "probability of class k of K.\n",
     *(f"- {feature.label}: `{feature.formula}`" for feature in FEATURES.values()),
 ])  # fmt: skip
+
+_BY_OUTCOME = (
+    "For Reliability and Mechanism. It uses the outcome, so pages that test ask for the predicted class instead."
+)
 
 
 def _choose(
@@ -43,9 +48,20 @@ def _choose_slice(row: pd.Series) -> Slice:
     tertile = _choose("Tertile of the feature", ("all", *TERTILES), "tertile")
     band = st.slider("Confidence band", 0.0, 1.0, (0.0, 1.0), 0.01, key="band", bind="query-params")
     classes = [] if pd.isna(row["n_classes"]) else [str(k) for k in range(int(row["n_classes"]))]
-    label = _choose("True class", ("all", *classes), "class")
-    outcome = _choose("Prediction", tuple(OUTCOMES), "outcome", lambda name: OUTCOMES[name])
-    return Slice(tertile, (float(band[0]), float(band[1])), label, outcome)
+    if not classes:
+        st.caption("The classes of this run are not known.")
+    predicted = _choose("Predicted class", ("all", *classes), "predicted")
+    label = _choose("True class", ("all", *classes), "class", help=_BY_OUTCOME)
+    outcome = _choose("Prediction", tuple(OUTCOMES), "outcome", lambda name: OUTCOMES[name], help=_BY_OUTCOME)
+    return Slice(tertile, (float(band[0]), float(band[1])), predicted, label, outcome)
+
+
+def set_slice(chosen: Slice) -> None:
+    """Turn the boxes to a slice; to be called before they are drawn, as the callback of a button."""
+    for name, value in asdict(chosen).items():
+        key = {"label": "class"}.get(name, name)  # as the address calls it
+        if st.session_state.get(key, getattr(Slice(), name)) != value:
+            st.session_state[key] = value
 
 
 def _choose_protocol() -> Protocol:

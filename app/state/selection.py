@@ -34,16 +34,31 @@ def telling_first(runs: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Slice:
-    """Which samples of a run are looked at; the default is all of them."""
+    """Which samples of a run are looked at; the default is all of them.
+
+    `label` (the true class) and `outcome` are not known when a prediction is made. In a world in which correctness
+    depends on confidence alone, samples of one true class are correct exactly where they are predicted as it, so
+    anything that varies with the prediction "explains" their correctness. Nothing is tested on such a slice.
+    """
 
     tertile: str = "all"
     band: tuple[float, float] = (0.0, 1.0)
+    predicted: str = "all"
     label: str = "all"
     outcome: str = "all"
 
     @property
     def everything(self) -> bool:
         return self == Slice()
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is tested on this slice; empty if it was chosen without the outcome."""
+        if self.label != "all":
+            return "Selecting by true class uses the outcome, so tests on it reject without cause."
+        if self.outcome != "all":
+            return f"Selecting {self.outcome} predictions uses the outcome, which leaves nothing to test."
+        return ""
 
     def describe(self) -> str:
         """The slice in words, empty for all samples."""
@@ -52,8 +67,10 @@ class Slice:
             parts.append(f"{self.tertile} tertile")
         if self.band != (0.0, 1.0):
             parts.append(f"confidence {self.band[0]:.2f} to {self.band[1]:.2f}")
+        if self.predicted != "all":
+            parts.append(f"predicted class {self.predicted}")
         if self.label != "all":
-            parts.append(f"class {self.label}")
+            parts.append(f"true class {self.label}")
         if self.outcome != "all":
             parts.append(f"{self.outcome} predictions")
         return ", ".join(parts)
@@ -63,6 +80,8 @@ class Slice:
         kept = (run.confidence >= self.band[0]) & (run.confidence <= self.band[1])
         if self.outcome != "all":
             kept &= run.correct == (self.outcome == "correct")
+        if self.predicted != "all" and run.predictions is not None:
+            kept &= run.predictions == int(self.predicted)
         if self.label != "all" and run.labels is not None:
             kept &= run.labels == int(self.label)
         if self.tertile != "all" and rho is not None:

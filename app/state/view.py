@@ -13,10 +13,11 @@ from app.state.selection import POPULATIONS, Selection, Slice, feature_label
 from engine.benchmark.setup import TERTILE_FEATURE
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.labels import RunName, counted, is_ensemble
+from engine.core.labels import RunName, counted, is_ensemble, listed
 from engine.core.splitting import SPLIT_SEED
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
+from engine.sweep.others import other_entropies
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,21 +116,53 @@ class View:
         whole = feature_of(self.cache, self.selection.run_id, name)
         return whole if self._kept is None else whole[self._kept]
 
+    def others(self) -> dict[str, FloatArray]:
+        """What other runs know about the chosen samples (`other_entropies`)."""
+        whole = other_entropies(self.cache, self.selection.run_id)
+        return whole if self._kept is None else {name: values[self._kept] for name, values in whole.items()}
+
     @property
     def slice_in_force(self) -> Slice:
-        """The chosen slice without what this run cannot be cut by: a feature that it lacks, unknown true classes."""
+        """The chosen slice without what this run cannot be cut by: features and classes that it lacks."""
         chosen = self.selection.slice
         return replace(
             chosen,
             tertile="all" if self.rho is None else chosen.tertile,
+            predicted="all" if self.run.predictions is None else chosen.predicted,
             label="all" if self.run.labels is None else chosen.label,
         )
+
+    @property
+    def testable_slice(self) -> Slice:
+        """The slice in force without the outcome: the predicted class, where it is known, in the place of the true."""
+        chosen = self.slice_in_force
+        predicted = chosen.label if chosen.predicted == "all" and self.run.predictions is not None else chosen.predicted
+        return replace(chosen, predicted=predicted, label="all", outcome="all")
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is tested on the slice in force, and what to do; empty if it was chosen without the outcome."""
+        chosen = self.slice_in_force
+        if chosen.label == "all":
+            return f"{chosen.refusal} Use all predictions instead." if chosen.refusal else ""
+        if self.run.predictions is None:
+            return f"{chosen.refusal} This run has no predicted classes to slice by instead."
+        return f"{chosen.refusal} Slice by predicted class instead."
+
+    @property
+    def ignored_slices(self) -> list[str]:
+        """Parts of the chosen slice that this run cannot be cut by, in words."""
+        words = {"tertile": "the feature", "predicted": "predicted classes", "label": "true classes"}
+        chosen, in_force = self.selection.slice, self.slice_in_force
+        return [word for name, word in words.items() if getattr(chosen, name) != getattr(in_force, name)]
 
     def caption(self) -> str:
         """Run, size, population, settings and cache in one line: the settings in force, whatever the URL said."""
         parts = [self.label, f"{self.run.n_samples:,} samples", POPULATIONS[self.selection.protocol.population]]
         if not self.slice_in_force.everything:
             parts.append(f"slice: {self.slice_in_force.describe()}")
+        if self.ignored_slices:
+            parts.append(f"this run lacks {listed(self.ignored_slices)}, so that slice is ignored")
         parts += [f"feature: {self.feature_label}", self.selection.protocol.describe()]
         return " · ".join([*parts, f"cache {self.cache.fingerprint}"])
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("suite", "backbone", "dataset", "variant"):
         parser.add_argument(f"--{name}", default=getattr(defaults, name), help="(default: %(default)s)")
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--block-size", type=int, help="of a Block-AR run")
+    parser.add_argument("--block-size", type=int, help="of a Block-AR or AttnRes run")
     outputs = parser.add_mutually_exclusive_group()
     outputs.add_argument("--logits", metavar="PATTERN", help="matrix column, or one column per class")
     outputs.add_argument("--probabilities", metavar="PATTERN", help="the same for probabilities")

@@ -1,4 +1,4 @@
-"""Attention-Residual versions of timm's vision transformers."""
+"""timm's vision transformers with routing: Attention Residuals of two kinds, and mixtures of experts."""
 
 from cache_builder.models.registry import BACKBONES, VARIANTS, create_model
 

@@ -10,14 +10,18 @@ from typing import Any
 
 from torch import nn
 
+from cache_builder.models.attnres import AttentionResidualBlocks
 from cache_builder.models.drloc import RelativeLocalisation
-from cache_builder.models.seams import insert_routing, stages
+from cache_builder.models.routed import RoutedBlocks
+from cache_builder.models.seams import insert_experts, insert_routing, stages
 from cache_builder.models.stem import ConvStem
 from cache_builder.models.timm_import import load_timm
 from engine.core import validation
 from engine.core.errors import InvalidInput, UnknownName
 
-VARIANTS = ("baseline", "full_ar", "block_ar", "drloc")
+VARIANTS = ("baseline", "full_ar", "block_ar", "attnres", "moe", "drloc")
+SIZED = ("block_ar", "attnres")
+"""Variants with a block size: of transformer blocks in `block_ar`, of sub-layers in `attnres`."""
 
 MICRO_VIT = {
     "patch_size": 8, "embed_dim": 64, "depth": 6, "num_heads": 2, "mlp_ratio": 2.0, "qkv_bias": False,
@@ -89,20 +93,25 @@ def create_model(
     *,
     variant: str = "baseline",
     block_size: int | None = None,
+    n_experts: int = 4,
+    top_k: int = 1,
     n_classes: int = 10,
     image_size: int | None = None,
     channels: int = 3,
 ) -> nn.Module:
     """Build a model with fresh weights from torch's current random state.
 
-    `full_ar` mixes at chunks of one block, `block_ar` at chunks of `block_size`; `drloc` is the baseline with an
-    auxiliary head `model.drloc` that only its training loss uses. The queries are zero and the norm weights one at
-    the start, so mixing begins uniform, and neither draws from the random state: all variants of a seed start from
-    the same backbone weights.
+    `full_ar` mixes at chunks of one block, `block_ar` at chunks of `block_size`, and both keep the running sum;
+    `attnres` is the published Attention Residuals, in blocks of `block_size` sub-layers. `moe` gives every block
+    `n_experts` MLPs, of which each token takes `top_k`. `drloc` is the baseline with an auxiliary head `model.drloc`
+    that only its training loss uses. Queries are zero and norm weights one at the start, so mixing begins uniform.
+    What a variant adds is drawn last: all variants of a seed start from the same backbone weights.
     """
     validation.choice("variant", variant, VARIANTS)
-    if variant != "block_ar" and block_size is not None:
-        raise InvalidInput("block_size", f"None for variant {variant!r} (it belongs to 'block_ar')", repr(block_size))
+    if variant not in SIZED and block_size is not None:
+        raise InvalidInput(
+            "block_size", f"None for variant {variant!r} (only {' and '.join(SIZED)} have one)", repr(block_size)
+        )
     chosen = backbone(name)
     settings = {**chosen.settings, "num_classes": n_classes, "in_chans": channels}
     size = image_size or chosen.image_size
@@ -115,7 +124,11 @@ def create_model(
             "image_size", f"a size that suits {name}, such as {chosen.image_size}", f"{size}: {error}"
         ) from error
     if variant in ("full_ar", "block_ar"):
-        insert_routing(model, 1 if variant == "full_ar" else block_size)
+        insert_routing(model, 1 if variant == "full_ar" else block_size, RoutedBlocks)
+    elif variant == "attnres":
+        insert_routing(model, block_size, AttentionResidualBlocks)
+    elif variant == "moe":
+        insert_experts(model, n_experts, top_k)
     elif variant == "drloc":
         stages(model)  # refuses models whose output is not a grid of tokens
         model.drloc = RelativeLocalisation(int(model.num_features))  # type: ignore[arg-type]

@@ -139,23 +139,39 @@ class Source:
         return self.scores[row - self.first_row]
 
 
-class RoutedBlocks(nn.Module):
+class Routed(nn.Module):
+    """A module that weighs alternatives, and hands its weights alpha to a recorder while there is one."""
+
+    recorder: Recorder | None = None
+
+    def places(self) -> list[tuple[str, int]]:
+        """Where it weighs T > 1 alternatives, in the order of a forward pass: a name, and T."""
+        raise NotImplementedError
+
+
+class RoutedBlocks(Routed):
     """Takes the place of a stage's `nn.Sequential` of blocks and keeps its parameter names.
 
     Every sub-layer (of each block in the order of `sublayers`, which names them: attention and MLP, say) owns one row
     of `queries` and one of `norm_weights`, whether or not it has more than one source.
     """
 
-    def __init__(self, blocks: nn.Sequential, dim: int, chunk: int, sublayers: Mapping[str, SubLayer]) -> None:
+    mixes_output = False
+    """Whether the stage's output is a mixture too, with a last row of its own."""
+
+    def __init__(
+        self, blocks: nn.Sequential, dim: int, chunk: int, sublayers: Mapping[str, SubLayer], prefix: str = ""
+    ) -> None:
         super().__init__()
         for name, block in blocks.named_children():
             self.add_module(name, block)
         self.depth = len(blocks)
         self.chunk = chunk
         self.sublayers = sublayers
-        self.queries = nn.Parameter(torch.zeros(len(sublayers) * self.depth, dim))
-        self.norm_weights = nn.Parameter(torch.ones(len(sublayers) * self.depth, dim))
-        self.recorder: Recorder | None = None
+        self.rows = [f"{prefix}block {number} {part}" for number in range(1, self.depth + 1) for part in sublayers]
+        self.rows += [f"{prefix}output"] * self.mixes_output
+        self.queries = nn.Parameter(torch.zeros(len(self.rows), dim))
+        self.norm_weights = nn.Parameter(torch.ones(len(self.rows), dim))
 
     def __iter__(self) -> Iterator[nn.Module]:
         raise TypeError(
@@ -163,12 +179,27 @@ class RoutedBlocks(nn.Module):
             "forward_intermediates do that); call the model itself"
         )
 
-    def n_sources(self, block: int) -> int:
-        """T of the sub-layers of a block, counted from 0."""
-        return 1 + block // self.chunk
+    def n_sources(self, row: int) -> int:
+        """T of a sub-layer, counted from 0."""
+        return 1 + row // len(self.sublayers) // self.chunk
+
+    def places(self) -> list[tuple[str, int]]:
+        counts = map(self.n_sources, range(len(self.rows)))
+        return [(name, n_sources) for name, n_sources in zip(self.rows, counts, strict=True) if n_sources > 1]
+
+    def scaled_queries(self) -> Tensor:
+        """sqrt(D) (w * g) of every row, as `scores` takes them."""
+        return self.queries * self.norm_weights * math.sqrt(self.queries.shape[1])
+
+    def mixed(self, states: list[Tensor], logits: list[Tensor]) -> Tensor:
+        """sum_t alpha_t V_t with alpha the softmax of one score per source and token, which is recorded."""
+        alpha = torch.softmax(torch.stack(logits), dim=0)
+        if self.recorder is not None:
+            self.recorder.add(alpha, batch=len(states[0]))
+        return mixture(states, alpha)
 
     def forward(self, state: Tensor) -> Tensor:
-        scaled_queries = self.queries * self.norm_weights * math.sqrt(self.queries.shape[1])
+        scaled_queries = self.scaled_queries()
         earlier: list[Source] = []
         start: Source | None = None
         per_block = len(self.sublayers)
@@ -186,9 +217,6 @@ class RoutedBlocks(nn.Module):
                     running = start.score(row)
                 else:
                     running = scores(state, scaled_queries[row])
-                logits = torch.stack([*(source.score(row) for source in earlier), running])
-                alpha = torch.softmax(logits, dim=0)
-                if self.recorder is not None:
-                    self.recorder.add(alpha, batch=len(state))
-                state = state + sublayer(block, mixture([*(source.state for source in earlier), state], alpha))
+                states, logits = [source.state for source in earlier], [source.score(row) for source in earlier]
+                state = state + sublayer(block, self.mixed([*states, state], [*logits, running]))
         return state

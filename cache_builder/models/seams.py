@@ -1,12 +1,14 @@
-"""Where Attention-Residual mixing enters a timm model: the stacks of blocks, and the sub-layers of a block."""
+"""Where routing enters a timm model: the stacks of blocks, the sub-layers of a block, and their MLPs."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from cache_builder.models.moe import RoutedMlp
 from cache_builder.models.routed import RoutedBlocks, SubLayer
 from cache_builder.models.timm_import import load_timm
+from engine.core import validation
 from engine.core.errors import InvalidInput
 
 load_timm()
@@ -86,19 +88,39 @@ def stage_prefix(stage: int, n_stages: int) -> str:
     return f"stage {stage} " if n_stages > 1 else ""
 
 
-def insert_routing(model: nn.Module, chunk: int | None) -> None:
-    """Replace every stack of blocks by a `RoutedBlocks` with chunks of `chunk` blocks."""
+def insert_routing(model: nn.Module, chunk: int | None, kind: type[RoutedBlocks]) -> None:
+    """Replace every stack of blocks by a `RoutedBlocks` of that kind, in chunks of `chunk`."""
     if chunk is None or chunk < 1:
         raise InvalidInput("block_size", "a whole number of at least 1 (the paper uses 2, 4 or 6)", repr(chunk))
-    for path, blocks in stages(model).items():
+    found = stages(model)
+    for number, (path, blocks) in enumerate(found.items(), start=1):
         first = next(blocks.children())
         if type(first) not in SUBLAYERS:
             known = ", ".join(kind.__name__ for kind in SUBLAYERS)
             raise InvalidInput("name", f"a model made of timm's {known}", type(first).__name__)
-        dim = int(first.dim if isinstance(first, SwinTransformerBlock) else model.embed_dim)  # type: ignore[arg-type]
         assert isinstance(blocks, nn.Sequential)
-        routed = RoutedBlocks(blocks, dim, chunk, SUBLAYERS[type(first)]).train(model.training)
-        model.get_submodule(path.rpartition(".")[0]).register_module("blocks", routed)
+        routed = kind(blocks, _width(model, first), chunk, SUBLAYERS[type(first)], stage_prefix(number, len(found)))
+        model.get_submodule(path.rpartition(".")[0]).register_module("blocks", routed.train(model.training))
+
+
+def insert_experts(model: nn.Module, n_experts: int, top_k: int) -> None:
+    """Replace the MLP of every block by a `RoutedMlp`."""
+    validation.whole("n_experts", n_experts, 2)
+    validation.whole("top_k", top_k, 1)
+    if top_k > n_experts:
+        raise InvalidInput("top_k", f"at most the {n_experts} experts", f"{top_k}")
+    found = stages(model)
+    for number, blocks in enumerate(found.values(), start=1):
+        for index, block in enumerate(blocks.children(), start=1):
+            mlp = getattr(block, "mlp", None)
+            if not isinstance(mlp, nn.Module):
+                raise InvalidInput("name", "a model whose blocks have an MLP each", type(block).__name__)
+            place = f"{stage_prefix(number, len(found))}block {index} router"
+            block.mlp = RoutedMlp(mlp, _width(model, block), n_experts, top_k, place).train(model.training)
+
+
+def _width(model: nn.Module, block: nn.Module) -> int:
+    return int(block.dim if isinstance(block, SwinTransformerBlock) else model.embed_dim)  # type: ignore[arg-type]
 
 
 def token_grid(model: nn.Module, tokens: Tensor) -> Tensor:

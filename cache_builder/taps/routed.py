@@ -8,28 +8,18 @@ from typing import ClassVar
 
 from torch import nn
 
-from cache_builder.models.routed import Recorder, RoutedBlocks
-from cache_builder.models.seams import stage_prefix
+from cache_builder.models.routed import Recorder, Routed
 from cache_builder.taps.capture import Capture, Place, Tap
 from engine.core.errors import InvalidInput
 
 
-def _routed(model: nn.Module) -> list[RoutedBlocks]:
-    return [module for module in model.modules() if isinstance(module, RoutedBlocks)]
+def _routed(model: nn.Module) -> list[Routed]:
+    return [module for module in model.modules() if isinstance(module, Routed)]
 
 
 def routing_places(model: nn.Module) -> tuple[Place, ...]:
-    """The sub-layers of the routing profile in depth order; those with a single source are left out."""
-    found = _routed(model)
-    places = []
-    for number, stage in enumerate(found, start=1):
-        prefix = stage_prefix(number, len(found))
-        for block in range(stage.depth):
-            if stage.n_sources(block) > 1:
-                places += [
-                    Place(f"{prefix}block {block + 1} {part}", stage.n_sources(block)) for part in stage.sublayers
-                ]
-    return tuple(places)
+    """The places of the routing profile in the order of a forward pass; those with a single source are left out."""
+    return tuple(Place(name, n_sources) for module in _routed(model) for name, n_sources in module.places())
 
 
 @dataclass(frozen=True)

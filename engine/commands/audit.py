@@ -33,7 +33,7 @@ _SHOWN = {
     "max_gap": "max gap",
     "weighted_gap": "weighted gap",
     "paper_p": "paper p",
-    "audited_p": "audited p",
+    "primary_p": "primary p",
     "bins": "bins",
 }
 
@@ -108,7 +108,8 @@ def _run_conclusions(arguments: argparse.Namespace, progress: Progress | None) -
         print(to_latex(shown, caption="The paper's conclusions, asked of a cache.", label="tab:conclusions"))
     else:
         for reading in readings:
-            print(_WRAPPER.fill(f"{reading.outcome:<14} {reading.claim} [{reading.where}]"))
+            besides = " (also checked)" if reading.added else ""
+            print(_WRAPPER.fill(f"{reading.outcome:<14} {reading.claim}{besides} [{reading.where}]"))
             print(_WRAPPER.fill(f"{'':<14} {reading.found} (rule: {reading.rule})"))
         print(f"\n{summarise(readings)}")
     return 0
@@ -138,7 +139,7 @@ def _printed(rows: pd.DataFrame) -> pd.DataFrame:
     )[list(_SHOWN)]
     for column in ("accuracy", "raw_ece", "max_gap", "weighted_gap"):
         shown[column] = ["–" if pd.isna(value) else f"{value:.3f}" for value in shown[column]]
-    for column in ("paper_p", "audited_p"):
+    for column in ("paper_p", "primary_p"):
         shown[column] = ["–" if pd.isna(value) else format_p(value).removeprefix("p = ") for value in shown[column]]
         shown[column] = shown[column].str.removeprefix("p ")
     return shown.rename(columns=_SHOWN)
@@ -164,7 +165,7 @@ def _print_table(rows: pd.DataFrame, alpha: float) -> None:
             print(
                 f"  {cell['cell']} (n = {cell['n']}): "
                 f"max gap {_spread(cell, 'max_gap')}, weighted gap {_spread(cell, 'weighted_gap')}, "
-                f"rejections {cell['paper_rejections']} (paper), {cell['audited_rejections']} (audited)"
+                f"rejections {cell['paper_rejections']} (paper), {cell['primary_rejections']} (primary)"
             )
     print(f"\nRejections at {alpha:g}")
     for row in multiplicity(rows, alpha).itertuples():
@@ -172,6 +173,6 @@ def _print_table(rows: pd.DataFrame, alpha: float) -> None:
             f"  {row.test}: {row.nominal} of {row.n_tested} (expected by chance {row.expected_by_chance:.1f}); "
             f"Bonferroni {row.bonferroni}, Holm {row.holm}, Benjamini-Hochberg {row.benjamini_hochberg}"
         )
-    for run_row in rows[rows[["paper_p", "audited_p"]].isna().any(axis=1)].to_dict("records"):
-        untested = pd.isna(run_row["paper_p"]) and pd.isna(run_row["audited_p"])
+    for run_row in rows[rows[["paper_p", "primary_p"]].isna().any(axis=1)].to_dict("records"):
+        untested = pd.isna(run_row["paper_p"]) and pd.isna(run_row["primary_p"])
         print(f"  {'not tested' if untested else 'tested in part'}: {run_row['run_id']} ({run_row['note']})")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine.controls import FalseAlarms, PowerCurve, raises_false_alarms
+from engine.controls import FalseAlarms, PowerCurve
+from engine.controls.simulation import Simulator
 from engine.core import validation
+from engine.core.labels import percent
 from engine.gaps.settings import TestSettings
-from engine.gaps.statistics import STATISTICS, TESTS
 
 
-def reading(p_value: float | None, false_alarm: float, detectable: float | None, alpha: float) -> str:
+def reading(p_value: float | None, false_alarm: float, broken: bool, detectable: float | None, alpha: float) -> str:
     """What the test's answer on this run is worth, in words."""
-    rate = f"{100 * false_alarm:.1f} %"
+    rate = percent(false_alarm, 1)
     if p_value is None:
         return "could not be run here"
-    if raises_false_alarms(false_alarm, alpha):
+    if broken:
         if p_value <= alpha:
             return f"no evidence: false-alarm rate {rate}"
         return f"does not reject; false-alarm rate high ({rate})"
@@ -40,19 +41,19 @@ def controls_table(
 
     settings : those that the controls were simulated with.
     """
+    tests = [test for test in power.detectable if test in alarms.p_values]
+    bench = Simulator(confidence, correct, rho, tests, settings)
     samples = validation.samples(confidence, correct, rho)
     rows = []
-    for test in (test for test in power.detectable if test in alarms.p_values):
-        preset = TESTS[test].over(settings.n_bins)
-        statistic = STATISTICS[preset.statistic]
-        p_value = statistic.p_value(samples, preset.bins_for(samples[2].size), preset.matching, settings)
+    for test in tests:
+        p_value = bench.tests[test].p_value(samples, settings)
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({
             "test": test,
-            "label": preset.label,
+            "label": bench.tests[test].label,
             "p": p_value,
             "false_alarm": rate,
             "detectable": detectable,
-            "reading": reading(p_value, rate, detectable, alarms.alpha),
+            "reading": reading(p_value, rate, alarms.broken(test), detectable, alarms.alpha),
         })  # fmt: skip
     return pd.DataFrame(rows)

@@ -19,6 +19,8 @@ VARIANTS = {
     "baseline": "plain residual",
     "full_ar": "Full-AR",
     "block_ar": "Block-AR",
+    "attnres": "AttnRes",
+    "moe": "MoE",
     "drloc": "DrLoc control",
 }
 BACKBONES = {"micro_swin": "Swin (micro)", "micro_deit": "DeiT (micro)", "micro_vit": "ViT (micro)"}
@@ -29,8 +31,10 @@ DATASETS = {
     "fashion-mnist": "Fashion-MNIST",
     "digits": "Digits",
 }
-HEADLINES = {"paper": "the paper's test", "audited": "the audited test"}
+HEADLINES = {"paper": "the paper's test", "primary": "the primary test"}
 """The two tests that verdicts rest on, by their names."""
+RUNGS = ("confidence", "the softmax's shape", "the softmax's shape and the class", "the whole output")
+"""What each rung of the ladder conditions on."""
 METHODS = {
     "none": "none", "ts": "TS", "ets": "ETS", "vs": "VS", "cts": "CTS", "pts": "PTS", "hb": "HB", "bbq": "BBQ",
     "isotonic": "Isotonic", "sbece": "SB-TS", "lc": "LC", "rcmmc": "RCMMC", "nw_conf": "Conf. only",
@@ -69,6 +73,16 @@ def format_p(p: float) -> str:
     if p < 0.001:
         return "p < 0.001"
     return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """`+0.012`, `−0.016`."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """`34 %`."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def is_number(value: Any) -> bool:

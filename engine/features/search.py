@@ -1,7 +1,7 @@
 """Is there a better routing scalar? Every obvious one tried, and the price of having tried them all.
 
 The best of m p-values is small by chance, so it is held against the same search on shuffled routing: among samples of
-similar confidence (the audited test's own bins) whole routing rows change places, which keeps all that
+similar confidence (the primary test's own bins) whole routing rows change places, which keeps all that
 the candidates have in common and cuts only their tie to correctness. To move the rows or to move the outcomes of a bin
 pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins of all candidates as they are, so the
 trend statistics of all shuffles are one matrix product.
@@ -23,7 +23,7 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData, silent
 from engine.features import CustomFeature, feature
-from engine.gaps.settings import AUDITED, PAPER, TestSettings, audited_bins, matches_confidence
+from engine.gaps.settings import PAPER, PRIMARY, TestSettings, matches_confidence, primary_bins
 from engine.gaps.statistics.trend import TrendDesign
 from engine.gaps.stratified import two_sided
 
@@ -134,11 +134,11 @@ def search_features(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> FeatureSearch:
-    """Test every candidate of `search_candidates` by the paper's and the audited test, on the data and on shuffles.
+    """Test every candidate of `search_candidates` by the paper's and the primary test, on the data and on shuffles.
 
     settings : of the paper's test. Raises `MissingData` for a run without a profile.
     The paper's p-values are those of `permutation_test` to 1e-5, and not below 8e-7, so that two that small are a tie,
-    which counts against the find; the audited ones are those of `trend_test`.
+    which counts against the find; the primary ones are those of `trend_test`.
     """
     validation.draws("n_shuffles", n_shuffles)
     validation.seed(seed)
@@ -150,15 +150,15 @@ def search_features(
     candidates = search_candidates(run.n_layers)
     values = [validation.vector("entropies", feature(run, candidate)) for candidate in candidates]
     report = progress or silent
-    matching_bins = audited_bins(run.n_samples)
+    matching_bins = primary_bins(run.n_samples)
     bins = equal_mass_bins(confidence, matching_bins)
     report(0.0, "shuffling routing")
     # Outcomes take a byte each, an eighth of a number.
     validation.draws("n_shuffles", n_shuffles, width=max(run.n_samples // 8, 2 * len(candidates)))
     outcomes = _shuffled_outcomes(correct, bins, n_shuffles, seed)  # row 0 is the data
-    audited, effect = _audited_pvalues(outcomes, bins, values)
+    primary, effect = _primary_pvalues(outcomes, bins, values)
     preset = PAPER.over(settings.n_bins)
-    paper = np.empty_like(audited)
+    paper = np.empty_like(primary)
     for position, rho in enumerate(values):
         report((position + 1) / (len(values) + 1), f"scalar {position + 1} of {len(values)}")
         layout, order = Layout.of(confidence, rho, settings.quantiles)
@@ -168,7 +168,7 @@ def search_features(
     report(1.0, "done")
     tests = {
         preset.name: SearchedTest(preset.name, table[0], table[1:])
-        for preset, table in ((PAPER, paper), (AUDITED, audited))
+        for preset, table in ((PAPER, paper), (PRIMARY, primary))
     }
     return FeatureSearch(candidates, tests, effect, matches_confidence(matching_bins), n_shuffles, seed)
 
@@ -184,7 +184,7 @@ def _shuffled_outcomes(correct: BoolArray, bins: IntArray, n_shuffles: int, seed
     return outcomes
 
 
-def _audited_pvalues(outcomes: BoolArray, bins: IntArray, values: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+def _primary_pvalues(outcomes: BoolArray, bins: IntArray, values: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """(1 + S, m) p-values of the trend test, and the (m,) effects in the data.
 
     Shuffles keep the number of correct samples in every bin, so each candidate's variance serves them all.

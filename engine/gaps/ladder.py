@@ -77,46 +77,81 @@ def _smooth(values: FloatArray) -> FloatArray:
     return np.column_stack([columns, logit(values.clip(_CLIP, 1 - _CLIP))])
 
 
-def conditioning_columns(logits: FloatArray, probabilities: FloatArray, rung: int) -> FloatArray:
-    """(n, p) regressors of a rung, standardised: what the protocol's table lists for it."""
+def conditioning_columns(
+    logits: FloatArray, probabilities: FloatArray, rung: int = 3
+) -> tuple[FloatArray, tuple[int, ...]]:
+    """(n, p) regressors of a rung, standardised, and how many of them belong to each rung from 0 up to it.
+
+    What the protocol's table lists, in its order: the first columns of a rung are those of the rung below.
+    """
     n_classes = probabilities.shape[1]
     top = np.partition(probabilities, n_classes - 2, axis=1)[:, -2:]
-    columns = [_smooth(top[:, 1])]
+    parts: list[list[FloatArray]] = [[_smooth(top[:, 1])]]
     if rung >= 1:
         entropy = -(probabilities * np.log(probabilities.clip(np.finfo(np.float64).tiny))).sum(axis=1)
-        columns += [_smooth(entropy / math.log(n_classes)), _smooth(top[:, 1] - top[:, 0])]
+        parts.append([_smooth(entropy / math.log(n_classes)), _smooth(top[:, 1] - top[:, 0])])
     if rung >= 2:
-        columns.append((probabilities.argmax(axis=1)[:, None] == np.arange(n_classes)).astype(float))
+        parts.append([(probabilities.argmax(axis=1)[:, None] == np.arange(n_classes)).astype(float)])
     if rung >= 3:
-        largest = np.sort(logits, axis=1)[:, -LARGEST_LOGITS:]
-        columns.append(logits if n_classes <= MOST_CLASSES else largest)
-    joined = np.column_stack(columns)
-    spread = joined.std(axis=0)
-    kept = spread > 0
-    return (joined[:, kept] - joined[:, kept].mean(axis=0)) / spread[kept]
+        parts.append([logits if n_classes <= MOST_CLASSES else np.sort(logits, axis=1)[:, -LARGEST_LOGITS:]])
+    columns, widths = [], []
+    for part in parts:
+        joined = np.column_stack(part)
+        spread = joined.std(axis=0)
+        kept = spread > 0
+        columns.append((joined[:, kept] - joined[:, kept].mean(axis=0)) / spread[kept])
+        widths.append(int(kept.sum()))
+    return np.column_stack(columns), tuple(np.cumsum(widths).tolist())
+
+
+class CrossFit:
+    """Ridge regressions of targets (n, m) on nested sets of columns (n, p), fitted on the other folds.
+
+    All that is asked of the samples is their second moments by fold, once for all sets and ridges. The ridge of each
+    target is the one of least squared error on the folds held out.
+    """
+
+    def __init__(self, columns: FloatArray, targets: FloatArray, folds: IntArray) -> None:
+        self._columns, self._targets = columns, targets
+        self._rows = [np.flatnonzero(folds == fold) for fold in range(N_FOLDS)]
+        joined = np.column_stack([np.ones(len(columns)), columns, targets])
+        self._moments = np.stack([joined[rows].T @ joined[rows] for rows in self._rows])
+
+    def residuals(self, width: int | None = None) -> FloatArray:
+        """(n, m) of the regressions on the first `width` columns, or on all.
+
+        One eigendecomposition a fold serves all ridges: beta = E (E' X'y) / (w + ridge), X'X = E diag(w) E'.
+        """
+        p, m = self._columns.shape[1], self._targets.shape[1]
+        x = np.arange(p if width is None else width)
+        y = p + np.arange(m)
+        slopes, errors, means = [], np.zeros((RIDGES.size, m)), []
+        for held in self._moments:
+            kept = self._moments.sum(axis=0) - held
+            mean = kept[0, 1:] / kept[0, 0]
+            centred = kept[1:, 1:] - kept[0, 0] * np.outer(mean, mean)
+            values, vectors = np.linalg.eigh(centred[np.ix_(x, x)])
+            rotated = vectors.T @ centred[np.ix_(x, y)]
+            shrunk = rotated[:, None, :] / (np.maximum(values, 0)[:, None] + RIDGES)[:, :, None]
+            slope = np.tensordot(vectors, shrunk, axes=1)  # (p, ridges, m)
+            # The squared error on the fold held out, from its moments about the means of the others.
+            shift = np.outer(held[0, 1:], mean)
+            about = held[1:, 1:] - shift - shift.T + held[0, 0] * np.outer(mean, mean)
+            errors += np.diagonal(about)[y] - 2 * (slope * about[np.ix_(x, y)][:, None]).sum(axis=0)
+            errors += (slope * np.tensordot(about[np.ix_(x, x)], slope, axes=1)).sum(axis=0)
+            slopes.append(slope)
+            means.append(mean)
+        best = errors.argmin(axis=0)
+        found = np.empty(self._targets.shape)
+        for rows, slope, mean in zip(self._rows, slopes, means, strict=True):
+            fitted = (self._columns[rows, : x.size] - mean[x]) @ slope[:, best, np.arange(m)]
+            found[rows] = self._targets[rows] - mean[y] - fitted
+        return found
 
 
 def cross_fitted_residuals(columns: FloatArray, targets: FloatArray, folds: IntArray) -> FloatArray:
-    """(n, m) residuals of ridge regressions fitted on the other folds; each target has the ridge of least error.
-
-    One eigendecomposition per fold serves all ridges: beta = E (E' X'y) / (w + ridge), X'X = E diag(w) E'.
-    """
-    gram, cross = columns.T @ columns, columns.T @ targets
-    sums, target_sums = columns.sum(axis=0), targets.sum(axis=0)
-    residuals = np.empty((RIDGES.size, *targets.shape))
-    for fold in range(N_FOLDS):
-        held = folds == fold
-        x, y = columns[held], targets[held]
-        n = columns.shape[0] - len(x)
-        x_mean, y_mean = (sums - x.sum(axis=0)) / n, (target_sums - y.sum(axis=0)) / n
-        values, vectors = np.linalg.eigh(gram - x.T @ x - n * np.outer(x_mean, x_mean))
-        rotated = vectors.T @ (cross - x.T @ y - n * np.outer(x_mean, y_mean))
-        projected = (x - x_mean) @ vectors
-        for place, ridge in enumerate(RIDGES):
-            shrunk = rotated / (np.maximum(values, 0) + ridge)[:, None]
-            residuals[place, held] = y - y_mean - projected @ shrunk
-    best = np.square(residuals).mean(axis=1).argmin(axis=0)
-    return residuals[best, :, np.arange(targets.shape[1])].T
+    """(n, m) residuals of targets (n, m) on columns (n, p), as `CrossFit` has them."""
+    return CrossFit(columns, targets, folds).residuals()
 
 
 def _outer_distance(values: FloatArray) -> float:
@@ -126,8 +161,8 @@ def _outer_distance(values: FloatArray) -> float:
     return float(ordered[-third:].mean() - ordered[:third].mean())
 
 
-def _rung(number: int, columns: FloatArray, targets: FloatArray, folds: IntArray, clusters: IntArray | None) -> Rung:
-    rho, correct = cross_fitted_residuals(columns, targets, folds).T
+def _rung(number: int, residuals: FloatArray, n_columns: int, clusters: IntArray | None) -> Rung:
+    rho, correct = residuals.T
     products = rho * correct
     squares = float(rho @ rho)
     slope = float(products.sum()) / squares if squares > 0 else 0.0
@@ -137,11 +172,11 @@ def _rung(number: int, columns: FloatArray, targets: FloatArray, folds: IntArray
         scores, errors = (np.bincount(clusters, weights=values) for values in (scores, errors))
     spread = math.sqrt(float(scores @ scores))
     if spread <= _CLIP or squares <= _CLIP * rho.size:
-        return Rung(number, LABELS[number], None, None, None, None, columns.shape[1])
+        return Rung(number, LABELS[number], None, None, None, None, n_columns)
     z = float(products.sum()) / spread
     reach = _outer_distance(rho)
     standard_error = math.sqrt(float(errors @ errors)) / squares * reach
-    return Rung(number, LABELS[number], float(two_sided(z)), z, slope * reach, standard_error, columns.shape[1])
+    return Rung(number, LABELS[number], float(two_sided(z)), z, slope * reach, standard_error, n_columns)
 
 
 def ladder_test(
@@ -169,7 +204,8 @@ def ladder_test(
     rng = np.random.default_rng(seed)
     # Samples of one cluster stay in one fold, or the fit would know them.
     folds = rng.permutation(n) % N_FOLDS if groups is None else rng.permutation(groups.max() + 1)[groups] % N_FOLDS
+    columns, widths = conditioning_columns(logits, probabilities)
+    fit = CrossFit(columns, targets, folds)
     return tuple(
-        _rung(number, conditioning_columns(logits, probabilities, number), targets, folds, groups)
-        for number in range(1, len(LABELS))
+        _rung(number, fit.residuals(widths[number]), widths[number], groups) for number in range(1, len(LABELS))
     )

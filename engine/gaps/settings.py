@@ -1,4 +1,4 @@
-"""Settings of the tests, and the two tests that stand side by side everywhere: the paper's and the audited one."""
+"""Settings of the tests, and the two tests that stand side by side everywhere: the paper's and the primary one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEWEST_SAMPLES_PER_BIN = 10
 FEWEST_BINS = 10
 
 
-def audited_bins(n_samples: int) -> int:
+def primary_bins(n_samples: int) -> int:
     """max(n // 100, min(40, n // 10), 1) equal-mass bins: of 100 samples, yet 40 of them while a bin keeps 10 samples.
 
     Differs from the protocol for n < 4000, where n // 100 bins are too wide to match confidence. In simulated data
@@ -31,7 +31,7 @@ def audited_bins(n_samples: int) -> int:
 
 
 def matches_confidence(n_bins: int) -> bool:
-    """Whether this many bins match confidence at all; the audited ones do from 100 samples on."""
+    """Whether this many bins match confidence at all; the primary ones do from 100 samples on."""
     return n_bins >= FEWEST_BINS
 
 
@@ -40,7 +40,7 @@ class TestSettings:
     """What may be chosen of a test over fixed bins; the defaults are the paper's. Checked here, once.
 
     n_bins : confidence bins. min_support : samples of each outer third that a bin needs to count. quantiles : where rho
-    is cut into low, mid and high. Tests with fine bins (`audited_bins`) take the last two only, the trend none.
+    is cut into low, mid and high. Tests with fine bins (`primary_bins`) take the last two only, the trend none.
     """
 
     __test__: ClassVar[bool] = False  # by its name pytest would take it for a test
@@ -66,7 +66,7 @@ class TestSettings:
 
 @dataclass(frozen=True)
 class Preset:
-    """A registered statistic (`engine.gaps.statistics`) on a matching; `n_bins` None means the audited bins."""
+    """A registered statistic (`engine.gaps.statistics`) on a matching; `n_bins` None means the primary bins."""
 
     name: str
     label: str
@@ -76,7 +76,7 @@ class Preset:
 
     def bins_for(self, n_samples: int) -> int:
         """Number of bins for a run of this size."""
-        return audited_bins(n_samples) if self.n_bins is None else self.n_bins
+        return primary_bins(n_samples) if self.n_bins is None else self.n_bins
 
     def over(self, n_bins: int) -> Preset:
         """The same test over another number of bins, if it has a fixed one; its label says so."""
@@ -87,4 +87,4 @@ class Preset:
 
 
 PAPER = Preset("paper", HEADLINES["paper"], "max_gap", "equal_width", N_BINS)
-AUDITED = Preset("audited", HEADLINES["audited"], "trend", "equal_mass", None)
+PRIMARY = Preset("primary", HEADLINES["primary"], "trend", "equal_mass", None)

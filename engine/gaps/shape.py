@@ -24,7 +24,7 @@ from engine.core import validation
 from engine.core.binning import equal_mass_bins
 from engine.core.pvalues import cauchy_combination
 from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps.settings import audited_bins
+from engine.gaps.settings import primary_bins
 
 PARTS = ("groups", "weighted", "spline")
 N_GROUPS = 5
@@ -106,9 +106,11 @@ def spline_columns(rank: FloatArray, n_columns: int = SPLINE_COLUMNS) -> FloatAr
     return columns
 
 
-def logistic_fit(design: FloatArray, target: FloatArray, ridge: float = _FAINT) -> FloatArray:
-    """(n,) fitted probabilities of a logistic regression (Newton; the ridge keeps separable data finite)."""
-    weights = np.zeros(design.shape[1])
+def logistic_weights(
+    design: FloatArray, target: FloatArray, ridge: float = _FAINT, start: FloatArray | None = None
+) -> FloatArray:
+    """(p,) coefficients of a logistic regression (Newton; the ridge keeps separable data finite)."""
+    weights = np.zeros(design.shape[1]) if start is None else start
     for _ in range(50):
         p = expit(design @ weights)
         gradient = design.T @ (target - p) - ridge * weights
@@ -118,18 +120,50 @@ def logistic_fit(design: FloatArray, target: FloatArray, ridge: float = _FAINT) 
         weights = weights + step
         if np.abs(step).max() < 1e-8:
             break
-    return expit(design @ weights)
+    return weights
+
+
+def logistic_fit(design: FloatArray, target: FloatArray, ridge: float = _FAINT) -> FloatArray:
+    """(n,) fitted probabilities of a logistic regression; the target may itself be probabilities."""
+    fitted: FloatArray = expit(design @ logistic_weights(design, target, ridge))
+    return fitted
+
+
+def unit_rank(values: FloatArray) -> FloatArray:
+    """(n,) ranks in (0, 1), ties sharing theirs."""
+    ranks: FloatArray = (rankdata(values) - 0.5) / values.size
+    return ranks
+
+
+def confidence_model(confidence: FloatArray, rank: FloatArray) -> FloatArray:
+    """(n, 11) columns of a logistic model of accuracy on confidence: splines of its rank, and its log-odds."""
+    log_odds = logit(confidence.astype(np.float64).clip(_CLIP, 1 - _CLIP))
+    log_odds = (log_odds - log_odds.mean()) / max(float(log_odds.std()), _CLIP)
+    return np.column_stack([spline_columns(rank), log_odds])
+
+
+def smooth_terms(confidence_rank: FloatArray, rank: FloatArray) -> FloatArray:
+    """(n, 6) a cubic in the rank of rho (Legendre), and the same times the rank of confidence."""
+    x = 2 * rank - 1
+    cubic = np.column_stack([x, (3 * x**2 - 1) / 2, (5 * x**3 - 3 * x) / 2])
+    return np.column_stack([cubic, cubic * (2 * confidence_rank - 1)[:, None]])
 
 
 class ShapeDesign:
     """What the three tests keep fixed for a run: bins, score columns and the confidence model's columns."""
 
-    def __init__(self, confidence: FloatArray, rho: FloatArray, clusters: IntArray | None = None) -> None:
+    def __init__(
+        self,
+        confidence: FloatArray,
+        rho: FloatArray,
+        clusters: IntArray | None = None,
+        bins: IntArray | None = None,
+    ) -> None:
         n = confidence.size
         self.clusters = clusters
-        self.n_bins = audited_bins(n)
-        self.bins = equal_mass_bins(confidence, self.n_bins)
-        confidence_rank, rank = ((rankdata(values) - 0.5) / n for values in (confidence, rho))
+        self.n_bins = primary_bins(n)
+        self.bins = equal_mass_bins(confidence, self.n_bins) if bins is None else bins
+        confidence_rank, rank = unit_rank(confidence), unit_rank(rho)
         group = np.minimum((rank * N_GROUPS).astype(np.int64), N_GROUPS - 1)
         steps = np.where(confidence_rank[:, None] > np.array(STEPS), 1.0, -1.0)
         columns = {
@@ -137,12 +171,13 @@ class ShapeDesign:
             "weighted": (rank - 0.5)[:, None] * np.column_stack([np.ones(n), steps]),
         }
         self._binned = {name: BinnedScores.of(self.bins, self.n_bins, each) for name, each in columns.items()}
-        x = 2 * rank - 1
-        cubic = np.column_stack([x, (3 * x**2 - 1) / 2, (5 * x**3 - 3 * x) / 2])
-        self._tested = np.column_stack([cubic, cubic * (2 * confidence_rank - 1)[:, None]])
-        log_odds = logit(confidence.astype(np.float64).clip(_CLIP, 1 - _CLIP))
-        log_odds = (log_odds - log_odds.mean()) / max(float(log_odds.std()), _CLIP)
-        self.model = np.column_stack([spline_columns(confidence_rank), log_odds])
+        self._tested = smooth_terms(confidence_rank, rank)
+        self.model = confidence_model(confidence, confidence_rank)
+
+    def count_correct(self, outcomes: BoolArray) -> IntArray:
+        """(R, n_bins) correct samples by bin of (R, n) outcomes."""
+        flat = self.bins + self.n_bins * np.arange(len(outcomes))[:, None]
+        return np.bincount(flat[outcomes], minlength=self.n_bins * len(outcomes)).reshape(len(outcomes), -1)
 
     def pvalues(self, outcomes: BoolArray, probability: FloatArray) -> dict[str, FloatArray]:
         """(R,) p-values of each part for (R, n) outcomes.
@@ -151,8 +186,7 @@ class ShapeDesign:
         simulated outcomes are drawn from: one Newton step from there stands for each outcome's own fit.
         """
         drawn = outcomes.astype(np.float64)
-        flat = self.bins + self.n_bins * np.arange(len(drawn))[:, None]
-        n_correct = np.bincount(flat[outcomes], minlength=self.n_bins * len(drawn)).reshape(len(drawn), -1)
+        n_correct = self.count_correct(outcomes)
         found = {name: part.pvalues(drawn, n_correct, self.clusters) for name, part in self._binned.items()}
         weight = probability * (1 - probability)
         weighted = self.model * weight[:, None]

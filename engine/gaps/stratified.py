@@ -29,7 +29,8 @@ class StratifiedResult:
 
     `p_value` is the one asked for by `method`; both are None, with the reason in `notes`, when the data cannot move
     the statistic (no stratum in which both correctness and rho vary). `effect` is in units of accuracy and signed:
-    positive means that larger rho goes with more correct predictions.
+    positive means that larger rho goes with more correct predictions; `standard_error` is that of the effect where rho
+    is permuted inside bins, None for tests that do not state it.
     """
 
     test: str
@@ -43,6 +44,7 @@ class StratifiedResult:
     n_informative: int
     matching: Matching
     notes: tuple[str, ...]
+    standard_error: float | None = None
 
     @property
     def matched(self) -> bool:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from engine import metrics
 from engine.benchmark import (
     bandwidth_sensitivity,
     calibration_size_sensitivity,
@@ -19,13 +22,16 @@ from engine.benchmark import (
     run_benchmark,
     split_variance,
 )
+from engine.benchmark.run import N_BOOTSTRAP
 from engine.benchmark.sensitivity import SIZES
 from engine.benchmark.setup import MIN_SAMPLES, TERTILE_FEATURE
+from engine.benchmark.smoothing import Smoother
 from engine.core.errors import UnknownName
 from engine.core.labels import is_ensemble, label_rows
 from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData
 from engine.features import feature
 from engine.metrics.mechanism import relate_to_error
+from engine.paper.external import against_noise, block_against_full, lift_over_norm
 from engine.probes import audit, audit_sweep
 from engine.probes.auditing import MINIMUM_SAMPLES
 from engine.store import Cache
@@ -33,7 +39,9 @@ from engine.sweep import diagnose, single_models
 
 NORM_SUFFIX = " norm"
 """How the extra columns that hold a plain backbone's block norms end."""
-Study = Callable[[RunData], pd.DataFrame]
+Study = Callable[..., pd.DataFrame]
+"""Of a run, or of a run and its partner."""
+Partners = Callable[[pd.DataFrame, pd.DataFrame], Mapping[str, str]]
 Kept = Callable[[pd.DataFrame], pd.DataFrame]
 Compute = Callable[[Cache, pd.DataFrame, Progress | None], Any]
 
@@ -96,18 +104,24 @@ def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.Dat
     return rows[rows["run_id"].isin(runs["run_id"])].reset_index(drop=True)
 
 
-def _per_run(study: Study, columns: list[str], kept: Kept = _with_logits, *, logits: bool = True) -> Compute:
+def _per_run(
+    study: Study, columns: list[str], kept: Kept = _with_logits, *, logits: bool = True, beside: Partners | None = None
+) -> Compute:
     """The source that is a study of each run that is kept: tidy frames, one below the other.
 
-    logits : whether the study needs them; they are most of the bytes.
+    logits : whether the study needs them; they are most of the bytes. beside : which run each is studied beside, from
+    the runs kept and all that are stored; runs without a partner are then left out.
     """
 
     def compute(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
         chosen, parts = kept(runs), []
+        others = {} if beside is None else beside(chosen, cache.runs())
+        chosen = chosen if beside is None else chosen[chosen["run_id"].isin(others)]
         for position, (run_id, name) in enumerate(zip(chosen["run_id"], chosen["run"], strict=True)):
             if progress is not None:
                 progress(position / len(chosen), str(name))
-            parts.append(study(cache.load(str(run_id), COLUMNS if logits else WITHOUT_LOGITS)))
+            given = [run_id] if beside is None else [run_id, others[run_id]]
+            parts.append(study(*(cache.load(str(each), COLUMNS if logits else WITHOUT_LOGITS) for each in given)))
         if progress is not None:
             progress(1.0, "done")
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
@@ -125,12 +139,67 @@ def _bandwidth(run: RunData) -> pd.DataFrame:
     return pd.concat([bandwidth_sensitivity(run, feature=name).assign(feature=name) for name in names])
 
 
-_LINK = ["run_id", "correlation", "p"]
+_ROUTING = ["run_id", "correlation", "p", "distance", "bandwidth", "kept", "early", "deep"]
 
 
-def _error_link(run: RunData) -> pd.DataFrame:
+def _routing(run: RunData) -> pd.DataFrame:
+    """What needs the profile alone: rank correlation of its spread with the calibration error (missing if it does not
+    vary), Scott's bandwidth on that axis, the distance of its outer tertiles and the share tanh(d^2 / 4 h^2) of a gap
+    that is kept, and the mean entropy of the first and of the last third of the layers."""
     link = relate_to_error(run.confidence, run.correct, feature(run, TERTILE_FEATURE)).spearman
-    return pd.DataFrame([] if link is None else [(run.run_id, link.value, link.p_value)], columns=_LINK)
+    smoother = Smoother.prepare(run, TERTILE_FEATURE)
+    by_layer, third = run.entropies.mean(axis=0), max(1, run.n_layers // 3)
+    row = (
+        run.run_id, *((np.nan, np.nan) if link is None else (link.value, link.p_value)), smoother.distance,
+        smoother.scott["feature"], smoother.shrinkage((1.0, 1.0)), by_layer[:third].mean(), by_layer[-third:].mean(),
+    )  # fmt: skip
+    return pd.DataFrame([row], columns=_ROUTING)
+
+
+_CHANGES = ["run_id", "ece", "worst_tertile_ece"]
+
+
+def _ensembles(runs: pd.DataFrame, stored: pd.DataFrame) -> dict[str, str]:
+    of_epochs = stored.loc[is_ensemble(stored["suite"]) & (stored["n_layers"] > 0), "run_id"]
+    single = {run_id.rstrip("0123456789").removesuffix("-last"): run_id for run_id in of_epochs}
+    return {run_id: single[run_id] for run_id in runs["run_id"] if run_id in single}
+
+
+def _change(run: RunData, ensemble: RunData) -> pd.DataFrame:
+    """Raw ECE and worst-tertile ECE of the ensemble over a run's last epochs minus those of the run, all samples."""
+    sides = [(each.confidence, each.correct, feature(each, TERTILE_FEATURE)) for each in (run, ensemble)]
+    before, after = (np.array([metrics.ece(*side[:2]), metrics.worst_tertile_ece(*side)]) for side in sides)
+    return pd.DataFrame([(run.run_id, *(after - before))], columns=_CHANGES)
+
+
+_PAIRS = ["run_id", "difference", "error"]
+
+
+def _full_runs(runs: pd.DataFrame, _stored: pd.DataFrame) -> dict[str, str]:
+    """Full-AR of the same suite, backbone, data and seed beside Block-AR; of several block sizes the first."""
+    keys = ["suite", "backbone", "dataset", "seed"]
+    known = runs.dropna(subset=keys)
+    block, full = (known.loc[known["variant"] == name, [*keys, "run_id"]] for name in ("block_ar", "full_ar"))
+    both = block.merge(full, on=keys).drop_duplicates(keys)
+    return dict(zip(both["run_id_x"], both["run_id_y"], strict=True))
+
+
+def _pair(block: RunData, full: RunData) -> pd.DataFrame:
+    """None where the two have not the same samples."""
+    shared = block.labels is not None and full.labels is not None and np.array_equal(block.labels, full.labels)
+    rows = [{"run_id": block.run_id} | block_against_full(block, full)] if shared else []
+    return pd.DataFrame(rows, columns=_PAIRS)
+
+
+_NORMS = ["run_id", "routing_z", "norm_z", "random_z", "gain_ece", "gain_nll", "gain_brier"]
+_SCORES = ["run_id", "method", "metric", "value", "ci_low", "ci_high"]
+
+
+def _scores(run: RunData, n_bootstrap: int = 0) -> pd.DataFrame:
+    """All calibrators, with the shares of targets that the kernel methods clip as metrics among the others."""
+    result = run_benchmark(run, n_bootstrap=n_bootstrap)
+    clipped = result.clipping.melt(["run_id", "method"], ["clipped_low", "clipped_high"], "metric")
+    return pd.concat([result.scores, clipped], ignore_index=True)
 
 
 def _probes(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> Any:
@@ -156,10 +225,18 @@ def _with_norms(runs: pd.DataFrame) -> pd.DataFrame:
 
 SOURCES: Mapping[str, Source] = MappingProxyType({
     "gaps": Source("gap tests of every run", _gaps),
-    "error_link": Source("correlation with calibration error", _per_run(_error_link, _LINK, _routed, logits=False)),
-    "scores": Source("all calibrators on every run", _per_run(
-        lambda run: run_benchmark(run, n_bootstrap=0).scores, ["run_id", "method", "metric", "value"],
+    "routing": Source("routing profile of every run", _per_run(_routing, _ROUTING, _routed, logits=False)),
+    "ensembles": Source("ensembles over the last epochs", _per_run(
+        _change, _CHANGES, _routed, logits=False, beside=_ensembles,
     )),
+    "pairs": Source("Block-AR against Full-AR on the same samples", _per_run(
+        _pair, _PAIRS, _routed, logits=False, beside=_full_runs,
+    )),
+    "norms": Source("routing beside the logit norm", _per_run(
+        lambda run: pd.DataFrame([{"run_id": run.run_id} | against_noise(run) | lift_over_norm(run)]), _NORMS,
+        _with_both,
+    )),
+    "scores": Source("all calibrators on every run", _per_run(_scores, _SCORES)),
     "bandwidth": Source("bandwidths of AR-CondCal and of its control", _per_run(
         _bandwidth, ["run_id", "mode", "multiplier", "metric", "value", "feature"], _with_both,
     )),
@@ -177,7 +254,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType({
 
 FURTHER_SOURCES: Mapping[str, Source] = MappingProxyType({
     "intervals": Source("all calibrators with bootstrap intervals", _per_run(
-        lambda run: run_benchmark(run).scores, ["run_id", "method", "metric", "value", "ci_low", "ci_high"],
+        partial(_scores, n_bootstrap=N_BOOTSTRAP), _SCORES,
     )),
     "sizes": Source("sizes of the calibration set", _per_run(
         _sizes, ["run_id", "size", "draw", "method", "metric", "value"],

@@ -10,12 +10,14 @@ from typing import Any, ParamSpec
 import numpy as np
 import pandas as pd
 
+from engine.benchmark.bandwidth import FAMILY
+from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.rankings import rank_one_counts, split_trials
 from engine.benchmark.sensitivity import size_curves
 from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE
 from engine.calibrators import CALIBRATORS
 from engine.core.errors import RouteCalError
-from engine.core.labels import DATASETS
+from engine.core.labels import DATASETS, MISSING
 from engine.paper import published
 from engine.paper.sources import Evidence, with_cells
 from engine.probes import ProbeSweep
@@ -121,6 +123,45 @@ def sweep_table(evidence: Evidence) -> Cells:
         yield str(name), "Perm. p", float(runs["paper_p"].astype(float).min()), None, n
         yield str(name), "Rejections", int(runs["paper_rejects"].sum()), None, n
         yield str(name), "Runs tested", n, None, n
+
+
+RULE_GAP = 0.08
+"""The matched gap that the paper asked for in advance, beside AR-CondCal being ahead of its controls."""
+
+
+def rule_by_cell(evidence: Evidence) -> pd.DataFrame:
+    """The rule fixed in advance, by cell: max_gap, null_high (97.5 % point of its null) and ECE of the kernel family,
+    means over seeds; large (the gap is at least 0.08), ahead (AR-CondCal has less ECE than both controls), met."""
+    gaps = _tested(evidence).astype({"max_gap": float, "null_high": float})
+    scores = with_cells(evidence["scores"], evidence)
+    ece = scores[scores["metric"] == "ece"].pivot_table(index="cell", columns="method", values="value")
+    means_of = gaps.groupby("cell", sort=False)[["max_gap", "null_high"]].mean()
+    cells = means_of.join(ece.reindex(columns=list(FAMILY))).dropna()
+    large, ahead = cells["max_gap"] >= RULE_GAP, cells[ROUTING] < cells[list(CONTROLS)].min(axis=1)
+    return cells.assign(large=large, ahead=ahead, met=large & ahead)
+
+
+@table_of(_NO_GAP)
+def by_cell(evidence: Evidence) -> Cells:
+    """The paper's propositions and its rule as numbers, means over seeds; the last row pools all evaluated samples.
+
+    Blind spot: half the weighted gap, by which a calibrator of confidence must be off on average (Proposition 2). Gap
+    kept: at Scott's bandwidth (Proposition 4).
+    """
+    rows = with_cells(evidence["routing"], evidence).merge(_tested(evidence)[["run_id", "max_gap", "weighted_gap"]])
+    rows = rows.merge(evidence.runs[["run_id", "n_samples"]]).assign(blind_spot=rows["weighted_gap"].astype(float) / 2)
+    scores, rule = evidence["scores"], rule_by_cell(evidence)["met"].map({True: "met", False: "not met"})
+    clipped = scores[scores["method"] == ROUTING].pivot_table(index="run_id", columns="metric", values="value")
+    rates = {"clipped_low": "Clipped low (%)", "clipped_high": "Clipped high (%)"}
+    rows = rows.merge(100 * clipped.reindex(columns=list(rates)), "left", left_on="run_id", right_index=True)
+    columns = {"max_gap": "Max gap", "blind_spot": "Blind spot", "kept": "Gap kept"} | rates
+    for cell, runs in rows.groupby("cell", sort=False):
+        for field, column in columns.items():
+            yield str(cell), column, *means(runs[field])
+        yield str(cell), "Rule", rule.get(cell, MISSING), None, len(runs)
+    known = rows.dropna(subset=list(rates))
+    for field, column in rates.items() if len(known) else ():
+        yield "All cells", column, float(np.average(known[field], weights=known["n_samples"])), None, len(known)
 
 
 METHOD_ROWS = {

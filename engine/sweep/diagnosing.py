@@ -40,8 +40,8 @@ def _diagnose_run(
     bootstrap = bootstrap_gap_of_counts(
         contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support
     )
-    audited = trend_test(run.confidence, run.correct, rho)
-    matched = audited.matched  # otherwise it says nothing beyond confidence, and must not count as tested
+    primary = trend_test(run.confidence, run.correct, rho)
+    matched = primary.matched  # otherwise it says nothing beyond confidence, and must not count as tested
     gap = paper.gap
     max_low, max_high = bootstrap.max_gap_ci or (None, None)
     weighted_low, weighted_high = bootstrap.weighted_gap_ci or (None, None)
@@ -55,15 +55,15 @@ def _diagnose_run(
         "weighted_gap_high": weighted_high,
         "null_high": None if paper.null is None else paper.null.percentiles[2],
         "paper_p": paper.p_value,
-        "audited_p": audited.p_value if matched else None,
-        "audited_z": audited.z if matched else None,
-        "audited_effect": audited.effect if matched else None,
+        "primary_p": primary.p_value if matched else None,
+        "primary_z": primary.z if matched else None,
+        "primary_effect": primary.effect if matched else None,
         "shared_bins": gap.n_shared,
         "n_bins": gap.n_bins,
         "support_min": smallest,
         "support_q25": quarter,
         "support_median": middle,
-        "note": "; ".join((*gap.notes, *audited.notes)),
+        "note": "; ".join((*gap.notes, *primary.notes)),
     }
 
 
@@ -77,11 +77,11 @@ def diagnose(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """One row per run: gaps with intervals, the paper's exact p, the audited p, support, accuracy, raw ECE.
+    """One row per run: gaps with intervals, the paper's exact p, the primary p, support, accuracy, raw ECE.
 
     A run without what the feature needs keeps its row, with missing numbers and the reason in `note`. For each of the
     two p-values there are corrected columns (`paper_p_holm`, ...) over the runs that could be tested, and
-    `paper_rejects` / `audited_rejects` at `alpha`, uncorrected.
+    `paper_rejects` / `primary_rejects` at `alpha`, uncorrected.
     """
     keep_blas_to_one_thread()  # its threads would take the cores that the runs are shared among
     validation.fraction("alpha", alpha)
@@ -139,6 +139,6 @@ def _columns() -> list[str]:
     """Column order, the same for an empty cache."""
     return [
         *_IDENTITY, "raw_ece", "max_gap", "max_gap_low", "max_gap_high", "weighted_gap", "weighted_gap_low",
-        "weighted_gap_high", "null_high", "paper_p", "audited_p", "audited_z", "audited_effect", "shared_bins",
+        "weighted_gap_high", "null_high", "paper_p", "primary_p", "primary_z", "primary_effect", "shared_bins",
         "n_bins", "support_min", "support_q25", "support_median", "note",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from engine.core.labels import is_ensemble
 from engine.core.pvalues import ADJUSTMENTS, adjust_tested
 from engine.core.types import CELL
 
-P_COLUMNS = ("paper_p", "audited_p")
+P_COLUMNS = ("paper_p", "primary_p")
 
 
 def tested(rows: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def look_first(rows: pd.DataFrame, n: int = 5) -> pd.DataFrame:
 _MEASURES = ["accuracy", "raw_ece", "max_gap", "weighted_gap"]
 _STABILITY = [
     "run_id", "n", "max_gap_min", "max_gap_max", "max_gap_spread", "effect_min", "effect_max", "n_positive",
-    "n_negative", "same_sign", "agreement_by_chance", "paper_all", "audited_all",
+    "n_negative", "same_sign", "agreement_by_chance", "paper_all", "primary_all",
 ]  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def by_cell(rows: pd.DataFrame) -> pd.DataFrame:
             groups[measure].mean().rename(f"{measure}_mean"),
             groups[measure].std(ddof=0).rename(f"{measure}_std"),
         ]
-    for test in ("paper", "audited"):
+    for test in ("paper", "primary"):
         parts += [
             groups[f"{test}_p"].min().rename(f"{test}_p_min"),
             groups[f"{test}_rejects"].sum().astype(int).rename(f"{test}_rejections"),
@@ -125,13 +125,13 @@ def by_cell(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def effect_intervals(rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
-    """(low, high) of the audited effect: effect -+ q |effect / z|, since z is the effect over its standard error.
+    """(low, high) of the primary effect: effect -+ q |effect / z|, since z is the effect over its standard error.
 
     The standard error is the one under permutation inside bins (`trend_test`), so the interval leaves out zero exactly
     when p < 1 - level. Undefined, hence missing, where the effect is exactly zero.
     """
     validation.fraction("level", level)
-    effect, z = rows["audited_effect"].astype(float), rows["audited_z"].astype(float)
+    effect, z = rows["primary_effect"].astype(float), rows["primary_z"].astype(float)
     half = norm.ppf((1 + level) / 2) * (effect / z.where(z != 0)).abs()
     return pd.DataFrame({"low": effect - half, "high": effect + half}, index=rows.index)
 
@@ -139,16 +139,16 @@ def effect_intervals(rows: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
 def stability(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per cell with a tested run: what differs between its seeds.
 
-    n : tested runs; run_id : the first of them. max_gap_min / _max / _spread : over seeds. effect_min / _max : audited
+    n : tested runs; run_id : the first of them. max_gap_min / _max / _spread : over seeds. effect_min / _max : primary
     effect; n_positive, n_negative : seeds on either side of zero; same_sign : all seeds on one side (missing for one
     seed). agreement_by_chance : P(all signs equal) = 2^(1 - n) for independent fair signs, 0 if a seed has
     no effect, missing for one seed.
-    paper_all, audited_all : every seed rejects, for the audited test in one direction (missing for one seed).
+    paper_all, primary_all : every seed rejects, for the primary test in one direction (missing for one seed).
     """
     kept = tested(rows)
     table = []
     for key, cell in kept.groupby(list(CELL), dropna=False, sort=True):
-        gaps, effects = cell["max_gap"].astype(float), cell["audited_effect"].astype(float).dropna()
+        gaps, effects = cell["max_gap"].astype(float), cell["primary_effect"].astype(float).dropna()
         n, several = len(cell), len(cell) > 1
         positive, negative = int((effects > 0).sum()), int((effects < 0).sum())
         same_sign = max(positive, negative) == n
@@ -161,7 +161,7 @@ def stability(rows: pd.DataFrame) -> pd.DataFrame:
                 "same_sign": same_sign if several else None,
                 "agreement_by_chance": (2.0 ** (1 - n) if len(effects) == n else 0.0) if several else None,
                 "paper_all": bool(cell["paper_rejects"].all()) if several else None,
-                "audited_all": bool(cell["audited_rejects"].all()) and same_sign if several else None,
+                "primary_all": bool(cell["primary_rejects"].all()) and same_sign if several else None,
             }
         )  # fmt: skip
     return pd.DataFrame(table, columns=[*CELL, *_STABILITY])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from engine.controls import raises_false_alarms
+from engine.controls import VERDICT
 from engine.core import validation
 from engine.core.labels import HEADLINES, capital, counted, format_p
 from engine.sweep import multiplicity, stability
@@ -56,7 +56,7 @@ def _rejections(counts: Counts) -> str:
     }
     expected = [f"{row['expected_by_chance']:.1f}" for row in counts.values() if row["n_tested"]]
     chance = " and ".join(dict.fromkeys(expected))
-    return f"{clauses['paper']} and {clauses['audited']}, where chance alone gives about {chance}"
+    return f"{clauses['paper']} and {clauses['primary']}, where chance alone gives about {chance}"
 
 
 def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
@@ -77,13 +77,13 @@ def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
     if surviving == ["paper"]:
         return (
             "disagreement",
-            ". The tests disagree: the paper's test rejects and the finer audited test does not confirm it; read this "
+            ". The tests disagree: the paper's test rejects and the finer primary test does not confirm it; read this "
             "as no reliable evidence beyond confidence.",
         )
-    if surviving == ["audited"]:
+    if surviving == ["primary"]:
         return (
             "disagreement",
-            ". The tests disagree: the audited test, which uses every sample, finds a difference beyond confidence in "
+            ". The tests disagree: the primary test, which uses every sample, finds a difference beyond confidence in "
             f"some runs, and the paper's test does not confirm it; {OTHER_SEEDS}. {UNCHECKED}",
         )
     if not n_both:
@@ -110,7 +110,7 @@ def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: floa
         sentence = f"{subject} be tested for {feature}, so nothing can be said."
         return CacheVerdict("untestable", sentence, table, n_runs, 0, alpha)
     counts: Counts = {str(test): row for test, row in table.to_dict("index").items()}
-    n_both = int(((rows["paper_p_holm"] <= alpha) & (rows["audited_p_holm"] <= alpha)).sum())
+    n_both = int(((rows["paper_p_holm"] <= alpha) & (rows["primary_p_holm"] <= alpha)).sum())
     outcome, close = _conclusion(counts, n_both)
     opening = f"{n_tested} of {counted(n_runs, 'run')} can be tested for {feature}. At p ≤ {alpha:g} "
     return CacheVerdict(outcome, opening + _rejections(counts) + close, table, n_runs, n_tested, alpha)
@@ -131,12 +131,12 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
         return StabilityVerdict("one_seed", sentence, cells)
     same = int(several["same_sign"].astype(bool).sum())
     by_chance = several["agreement_by_chance"].astype(float).sum()
-    held = several[several["audited_all"].astype(bool)]
+    held = several[several["primary_all"].astype(bool)]
     paper_all = int(several["paper_all"].astype(bool).sum())
     opening = (
-        f"Of {counted(len(several), 'cell')} with several seeds, the audited effect of {feature} keeps its sign over "
+        f"Of {counted(len(several), 'cell')} with several seeds, the primary effect of {feature} keeps its sign over "
         f"seeds in {same} (chance alone gives about {by_chance:.1f}), and every seed rejects in {len(held)} by the "
-        f"audited test and in {paper_all} by the paper's"
+        f"primary test and in {paper_all} by the paper's"
     )
     spread = several["max_gap_spread"].max()
     if pd.notna(spread):
@@ -144,7 +144,7 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
     rising, falling = int((held["n_positive"] > 0).sum()), int((held["n_negative"] > 0).sum())
     outcome: StabilityOutcome
     if held.empty:
-        outcome, close = "not_repeated", ". No audited difference beyond confidence repeats over all seeds of a cell."
+        outcome, close = "not_repeated", ". No primary difference beyond confidence repeats over all seeds of a cell."
     elif rising and falling:
         outcome = "contradictory"
         close = (
@@ -155,51 +155,43 @@ def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> Stab
         outcome = "repeated"
         others = len(several) - len(held)
         close = (
-            f". An audited difference repeats over seeds in {counted(len(held), 'cell')}, where accuracy "
+            f". A primary difference repeats over seeds in {counted(len(held), 'cell')}, where accuracy "
             f"{'rises' if rising else 'falls'} with the feature"
             + (f", and does not in the other {others}." if others else ".")
         )
     return StabilityVerdict(outcome, opening + close, cells)
 
 
-def _is_unsound(verdict: Verdict, test: str) -> bool:
-    return verdict.false_alarm is not None and raises_false_alarms(verdict.false_alarm[test], verdict.alpha)
-
-
 def could_have_seen(verdicts: Sequence[Verdict]) -> str:
-    """What both tests would have found in 80 % of such runs, over some runs whose controls were simulated.
+    """What the verdict's test would have found in 80 % of such runs, over some runs whose controls were simulated.
 
-    `For the 2 runs shown in detail the controls were simulated: in 80 % of such runs the audited test would have found
-    a gap of 0.03 to 0.04, and the paper's test would detect a gap of 0.11 (in 1 of them none of those tried).`
+    `For the 2 runs shown in detail the controls were simulated: in 80 % of such runs a monotone gap of 0.03 to 0.04
+    would be detected.`
     """
-    checked = [verdict for verdict in verdicts if verdict.detectable is not None]
+    checked = [verdict for verdict in verdicts if verdict.positive is not None and verdict.negative is not None]
     if not checked:
-        return "The power of these tests was not measured."
-    clauses = []
-    for test in ("audited", "paper"):
-        sound = [v.detectable[test] for v in checked if v.detectable is not None and not _is_unsound(v, test)]
-        if not sound:
-            clauses.append(f"{HEADLINES[test]} raises too many false alarms for its power to be stated")
-            continue
-        found = [gap for gap in sound if gap is not None]
-        clause = f"{HEADLINES[test]} would detect none of the gaps tried"
-        asides = []
-        if found:
-            low, high = f"{min(found):.2f}", f"{max(found):.2f}"
-            clause = f"{HEADLINES[test]} would detect a gap of {low}" + (f" to {high}" if low != high else "")
-            asides += [f"in {len(sound) - len(found)} of them none of those tried"] if len(found) < len(sound) else []
-        if len(sound) < len(checked):
-            asides.append(f"in {len(checked) - len(sound)} of them its false-alarm rate is too high")
-        clauses.append(clause + (f" ({'; '.join(asides)})" if asides else ""))
-    return (
-        f"For the {counted(len(checked), 'run')} shown in detail the controls were simulated: in 80 % of such runs "
-        f"{clauses[0]}, and {clauses[1]}."
-    )
+        return "The power of the tests was not measured."
+    sound = [v.positive for v in checked if v.positive and v.negative and not v.negative.broken(VERDICT)]
+    found = [gap for gap in (each.detectable["monotone", "accuracy"] for each in sound) if gap is not None]
+    opening = f"For the {counted(len(checked), 'run')} shown in detail the controls were simulated: "
+    if not sound:
+        return f"{opening}the test raises too many false alarms for its power to be stated."
+    asides = []
+    if len(found) < len(sound):
+        asides.append(f"in {len(sound) - len(found)} of them none of those tried")
+    if len(sound) < len(checked):
+        asides.append(f"in {len(checked) - len(sound)} of them the false-alarm rate is too high")
+    if not found:
+        return f"{opening}no gap tried would be detected in 80 % of such runs."
+    low, high = f"{min(found):.2f}", f"{max(found):.2f}"
+    size = low if low == high else f"{low} to {high}"
+    aside = f" ({'; '.join(asides)})" if asides else ""
+    return f"{opening}in 80 % of such runs a monotone gap of {size} would be detected{aside}."
 
 
 def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
     """Why a run of `look_first` is worth a look: both p-values and what they amount to among all runs."""
-    p = {test: row[f"{test}_p"] for test in ("paper", "audited")}
+    p = {test: row[f"{test}_p"] for test in ("paper", "primary")}
     printed = {test: "not testable" if pd.isna(value) else format_p(value) for test, value in p.items()}
     corrected = [test for test in p if not pd.isna(p[test]) and row[f"{test}_p_holm"] <= alpha]
     nominal = [test for test in p if not pd.isna(p[test]) and p[test] <= alpha]
@@ -213,5 +205,5 @@ def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
         what = f"Only {HEADLINES[nominal[0]]} rejects, and not after Holm's correction"
     else:
         what = "Neither test rejects"
-    effect = f", accuracy {row['audited_effect']:+.3f} {LOW_TO_HIGH}" if "audited" in nominal else ""
-    return f"{what}: audited {printed['audited']}{effect}; paper's {printed['paper']}."
+    effect = f", accuracy {row['primary_effect']:+.3f} {LOW_TO_HIGH}" if "primary" in nominal else ""
+    return f"{what}: primary {printed['primary']}{effect}; paper's {printed['paper']}."

@@ -16,12 +16,12 @@ from engine.gaps.settings import TestSettings
 from engine.verdict.wording import OTHER_SEEDS
 
 
-def score_row(paper: PermutationResult, audited: StratifiedResult) -> dict[str, float | None]:
-    """What tables show of both tests; audited_p is None where there are too few samples to match confidence."""
+def score_row(paper: PermutationResult, primary: StratifiedResult) -> dict[str, float | None]:
+    """What tables show of both tests; primary_p is None where there are too few samples to match confidence."""
     return {
         "max_gap": paper.observed,
         "paper_p": paper.p_value,
-        "audited_p": audited.p_value if audited.matched else None,
+        "primary_p": primary.p_value if primary.matched else None,
     }
 
 
@@ -32,10 +32,10 @@ def judge_scores(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """One row per feature: name, label, max_gap; paper_p, audited_p and each with `_holm`.
+    """One row per feature: name, label, max_gap; paper_p, primary_p and each with `_holm`.
 
     names : None for all that the run has but confidence itself. Holm's correction is over the features asked for, for
-    each test by itself; what cannot be tested is NaN, and so is the audited test where there are too few samples to
+    each test by itself; what cannot be tested is NaN, and so is the primary test where there are too few samples to
     match confidence.
     """
     asked = [name for name in available_features(run) if name != "confidence"] if names is None else list(names)
@@ -46,10 +46,10 @@ def judge_scores(
             progress(position / len(asked), f"testing {label}")
         rho = feature(run, name)
         paper = permutation_test(run.confidence, run.correct, rho, **settings.keywords)
-        audited = trend_test(run.confidence, run.correct, rho)
-        rows.append({"name": name, "label": label, **score_row(paper, audited)})
-    table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "audited_p"])
-    table = table.astype(dict.fromkeys(("max_gap", "paper_p", "audited_p"), "float64"))
+        primary = trend_test(run.confidence, run.correct, rho)
+        rows.append({"name": name, "label": label, **score_row(paper, primary)})
+    table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "primary_p"])
+    table = table.astype(dict.fromkeys(("max_gap", "paper_p", "primary_p"), "float64"))
     for test in HEADLINES:
         table[f"{test}_p_holm"] = adjust_tested(table[f"{test}_p"].to_numpy(), "holm")
     return table
@@ -70,25 +70,25 @@ def _chance(test: SearchedTest) -> str:
 
 
 def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
-    """Best scalar of the audited test and how often shuffled routing does as well; then the paper's test, briefly.
+    """Best scalar of the primary test and how often shuffled routing does as well; then the paper's test, briefly.
 
-    The audited test leads: it is the one whose false alarms stay near alpha.
+    The primary test leads: it is the one whose false alarms stay near alpha.
     """
-    audited, paper = search.tests["audited"], search.tests["paper"]
-    if audited.search_p is None:
+    primary, paper = search.tests["primary"], search.tests["paper"]
+    if primary.search_p is None:
         return (
             f"None of {len(search.candidates)} scalars can be tested: no confidence bin in which both correctness and "
             "routing vary. Nothing can be said about this run."
         )
-    scalars = counted(audited.n_tested, "scalar")
+    scalars = counted(primary.n_tested, "scalar")
     opening = (
-        f"Of {scalars} the best by the audited test is {_best(search, audited)}; a search of this "
-        f"size on shuffled routing {_chance(audited)}"
+        f"Of {scalars} the best by the primary test is {_best(search, primary)}; a search of this "
+        f"size on shuffled routing {_chance(primary)}"
     )
     second = _paper_sentence(search, paper, alpha)
     if not search.matched:
         return f"{opening}.{second} With too few samples to match confidence this says nothing about routing."
-    if audited.search_p > alpha:
+    if primary.search_p > alpha:
         agrees = paper.search_p is None or paper.search_p > alpha
         reading = "no evidence beyond confidence" if agrees else "no evidence beyond confidence by this test"
         return f"{opening}: {reading}.{second}"
@@ -98,14 +98,14 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
 def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:
     if paper.search_p is None or paper.best is None:
         return " The paper's test can be run on none of them."
-    audited = search.tests["audited"]
-    some = "" if paper.n_tested == audited.n_tested else f", which can run on {paper.n_tested} of them,"
+    primary = search.tests["primary"]
+    some = "" if paper.n_tested == primary.n_tested else f", which can run on {paper.n_tested} of them,"
     found = f" By the paper's test{some} it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
     if paper.search_p > alpha:
         corrected = paper.holm[paper.best]
         return f"{found}." if corrected > alpha else f"{found}, so the corrected {format_p(corrected)} is no evidence."
     if not search.matched:
         return f"{found}."
-    if audited.search_p is not None and audited.search_p <= alpha:
+    if primary.search_p is not None and primary.search_p <= alpha:
         return f"{found}, which also exceeds chance."
-    return f"{found}; the finer audited test does not confirm it."
+    return f"{found}; the finer primary test does not confirm it."

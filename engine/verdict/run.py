@@ -1,4 +1,4 @@
-"""From three arrays to one sentence. Pages, command line and report all use it; nobody else phrases verdicts."""
+"""From three arrays to one answer. Pages, command line and report all use it; nobody else phrases verdicts on a run."""
 
 from __future__ import annotations
 
@@ -8,160 +8,86 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from engine.controls import FalseAlarms, PowerCurve, false_alarm_rate, power_curve, raises_false_alarms
+from engine.controls import VERDICT, FalseAlarms, PositiveControl, false_alarm_rate, positive_control
+from engine.controls.simulation import Simulator
 from engine.core import validation
-from engine.core.labels import HEADLINES, capital, format_p
+from engine.core.labels import capital, counted, format_p, listed, percent, signed
 from engine.core.threads import keep_blas_to_one_thread
-from engine.core.types import Progress
+from engine.core.types import Progress, silent
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
+from engine.gaps.bound import EffectBound, effect_bound
+from engine.gaps.combined import combined_test
+from engine.gaps.gain import Estimate, Gain, routing_gain
+from engine.gaps.ladder import LABELS, Rung, ladder_test
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
 from engine.gaps.settings import TestSettings
-from engine.gaps.statistics.trend import trend_test
+from engine.gaps.shape import ShapeResult
 from engine.gaps.stratified import StratifiedResult
 from engine.verdict.wording import LOW_TO_HIGH, OTHER_SEEDS, UNCHECKED
 
-_NAMES = {test: capital(label) for test, label in HEADLINES.items()}
-Outcome = Literal["no_evidence", "evidence", "disagreement", "unreliable", "untestable"]
+Outcome = Literal["no_evidence", "evidence", "unreliable", "untestable"]
+_CARRIES = (
+    "Evidence beyond confidence; unresolved beyond the rest of the output",
+    "Evidence beyond confidence and softmax shape; unresolved beyond that",
+    "Evidence beyond confidence, shape and class; unresolved beyond the whole output",
+    "Evidence beyond confidence, and beyond the whole output",
+)
+"""The answer by the last rung on which there is evidence."""
+_CONTROL_REPLICATES = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Both tests of one run and feature, what they could have seen, and how to say it.
+    """What the protocol says about one run and feature, and all that it rests on.
 
-    paper, audited : the two tests; gap : both gaps with bootstrap intervals.
-    detectable : smallest gap each test would have found with 80 % power (None: none of those tried, or the test raises
-        false alarms, so that what it finds is not the gap).
-    false_alarm : share of data sets simulated without effect that each test rejects. Both are None without controls.
+    answer : at most twelve words; detail : one or two sentences with the numbers.
+    p_value : of the primary trend and the shape test combined; it decides, with the negative control.
+    ladder : rung 0 is the primary test; the others need the model's outputs. bound : the effect, its interval and how
+    small an effect is excluded. paper : the paper's test, which describes; paper_power : how often it would reject an
+    effect of the size observed. gain, negative, positive, paper_power : None without controls.
     """
 
     outcome: Outcome
-    sentence: str
+    answer: str
+    detail: str
+    p_value: float | None
+    primary: StratifiedResult
+    shape: ShapeResult
+    ladder: tuple[Rung, ...]
+    bound: EffectBound | None
+    gain: Gain | None
     paper: PermutationResult
-    audited: StratifiedResult
+    paper_power: float | None
     gap: BootstrapResult
-    detectable: Mapping[str, float | None] | None
-    false_alarm: Mapping[str, float] | None
+    negative: FalseAlarms | None
+    positive: PositiveControl | None
     alpha: float
 
+    @property
+    def sentence(self) -> str:
+        return f"{self.answer}. {self.detail}"
 
-def _paper_clause(paper: PermutationResult, feature: str) -> str:
-    if paper.p_value is None or paper.observed is None:
-        return f"the paper's test could not be run ({paper.gap.notes[-1]})"
-    return (
-        f"at matched confidence the low and high tertiles of {feature} differ by at most {paper.observed:.2f} "
-        f"in accuracy (the paper's test, exact {format_p(paper.p_value)})"
-    )
+    @property
+    def blind_spot(self) -> Estimate | None:
+        """Half the effect: what no calibrator of confidence alone removes in the worse outer third (Proposition 2)."""
+        if self.bound is None:
+            return None
+        near = max(0.0, self.bound.low, -self.bound.high)
+        far = max(abs(self.bound.low), abs(self.bound.high))
+        return Estimate(abs(self.bound.effect) / 2, near / 2, far / 2)
 
-
-def _audited_clause(audited: StratifiedResult, alpha: float) -> str:
-    if audited.p_value is None or audited.effect is None:
-        return f"the audited test could not be run ({audited.notes[-1]})"
-    remarks = list(audited.notes[-1:])
-    if audited.p_value <= alpha:
-        direction = "rises" if audited.effect > 0 else "falls"
-        remarks.append(f"accuracy {direction} by {abs(audited.effect):.3f} {LOW_TO_HIGH}")
-    clause = f"the audited trend test gives {format_p(audited.p_value)}"
-    return f"{clause} ({'; '.join(remarks)})" if remarks else clause
-
-
-def _power_clause(
-    detectable: Mapping[str, float | None] | None, false_alarm: Mapping[str, float] | None, alpha: float, largest: float
-) -> str:
-    if detectable is None or false_alarm is None:
-        return "The power of these tests was not measured."
-    audited, paper = detectable["audited"], detectable["paper"]
-    if audited is not None and paper is not None:
-        return (
-            f"In 80 % of such runs the audited test would detect a gap of {audited:.2f} and the paper's test one of "
-            f"{paper:.2f}."
-        )
-    unsound = [name for name in detectable if raises_false_alarms(false_alarm[name], alpha)]
-    if audited is None and paper is None and not unsound:
-        return f"Neither test would detect even a gap of {largest:.2f} in 80 % of such runs, so this says little."
-    clauses = []
-    for name in ("audited", "paper"):
-        gap = detectable[name]
-        if name in unsound:
-            clauses.append(
-                f"{_NAMES[name]} has a false-alarm rate of {_percent(false_alarm[name])}, so its power cannot be "
-                "stated."
-            )
-        elif gap is None:
-            clauses.append(f"{_NAMES[name]} would not detect even a gap of {largest:.2f} in 80 % of such runs.")
-        else:
-            clauses.append(f"{_NAMES[name]} would detect a gap of {gap:.2f} in 80 % of such runs.")
-    return " ".join(clauses)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _phrase(
-    paper: PermutationResult,
-    audited: StratifiedResult,
-    feature: str,
-    alpha: float,
-    false_alarm: Mapping[str, float] | None,
-    detectable: Mapping[str, float | None] | None,
-    largest_delta: float,
-) -> tuple[Outcome, str]:
-    """The outcome and its wording. "No evidence" never becomes "evidence of none"; one run is never called stable."""
-    clauses = capital(f"{_paper_clause(paper, feature)}, and {_audited_clause(audited, alpha)}")
-    p_values = {"paper": paper.p_value, "audited": audited.p_value}
-    if all(p is None for p in p_values.values()):
-        return "untestable", f"{clauses}: nothing can be said about this run."
-    rejecting = [name for name, p in p_values.items() if p is not None and p <= alpha]
-    if not rejecting:
-        seen = _power_clause(detectable, false_alarm, alpha, largest_delta)
-        return "no_evidence", f"{clauses}: no evidence beyond confidence. {seen}"
-    caution, believed = _discount(rejecting, false_alarm or {}, alpha, unmatched=not audited.matched)
-    if not believed:
-        return "unreliable", f"{clauses}.{caution} That leaves no evidence beyond confidence."
-    stability = f"{OTHER_SEEDS}."
-    if false_alarm is None:
-        stability += f" {UNCHECKED}"
-    if believed == ["paper", "audited"]:
-        return "evidence", f"{clauses}: both tests find a difference beyond confidence in this run; {stability}"
-    alone = _NAMES[believed[0]]
-    other = "audited" if believed == ["paper"] else "paper"
-    if p_values[other] is None or other in rejecting:
-        return "evidence", f"{clauses}.{caution} {alone} alone finds a difference beyond confidence here; {stability}"
-    if believed == ["audited"]:
-        return (
-            "disagreement",
-            f"{clauses}.{caution} The two disagree: the audited test, which uses every sample, finds a difference "
-            "beyond confidence in this run, and the paper's test does not confirm it; check other seeds before "
-            "believing either.",
-        )
-    audit = "the finer audited test" if audited.matched else "the audited test"
-    return (
-        "disagreement",
-        f"{clauses}.{caution} The two disagree: the paper's test rejects and {audit} does not confirm it; read this as "
-        "no reliable evidence beyond confidence.",
-    )
-
-
-def _discount(
-    rejecting: list[str], false_alarm: Mapping[str, float], alpha: float, *, unmatched: bool
-) -> tuple[str, list[str]]:
-    """Which rejections are believed, and why the others are not.
-
-    A test that raises false alarms where only confidence matters is not believed; nor is a trend in too few bins to
-    match confidence, unless the controls have shown it to be sound.
-    """
-    caution, believed = "", []
-    for name in rejecting:
-        rate = false_alarm.get(name)
-        if rate is not None and raises_false_alarms(rate, alpha):
-            caution += (
-                f" {_NAMES[name]} has a false-alarm rate of {_percent(rate)}, so its rejection here does not count."
-            )
-        elif name == "audited" and unmatched and rate is None:
-            caution += " With too few samples to match confidence, the audited test's rejection does not count."
-        else:
-            believed.append(name)
-    return caution, believed
+    @property
+    def paper_sentence(self) -> str:
+        """What the paper's own test says, and how far it could have seen; a description."""
+        paper = self.paper
+        if paper.p_value is None or paper.observed is None:
+            return f"The paper's test could not be run: {paper.gap.notes[-1]}."
+        said = f"The paper's test: largest gap {paper.observed:.2f}, exact {format_p(paper.p_value)}"
+        if self.negative is not None and self.negative.broken("paper"):
+            return f"{said}; it rejects {percent(self.negative.rate('paper'))} of simulations without effect here."
+        if self.paper_power is None:
+            return f"{said}. Its power was not measured here; see Controls."
+        return f"{said}; it would reject in {percent(self.paper_power)} of runs with an effect of the size observed."
 
 
 def judge(
@@ -170,6 +96,9 @@ def judge(
     rho: ArrayLike,
     *,
     feature: str = "the feature",
+    outputs: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    others: Mapping[str, ArrayLike] | None = None,
     controls: bool = True,
     alpha: float = 0.05,
     n_resamples: int = 5000,
@@ -178,50 +107,151 @@ def judge(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> Verdict:
-    """Does rho say anything about correctness that confidence does not? Both tests, their controls, one sentence.
+    """Does rho say anything about correctness that confidence does not, and how far does that carry?
 
-    feature : how rho is called in the sentence. controls : simulate what the tests can and cannot see on this run
-    (about a second at n = 10,000); without them the verdict says that this was not checked. settings : of the
-    paper's test.
+    feature : how rho is called in sentences. outputs : (n, K) logits or probabilities, for the rungs beyond confidence.
+    clusters : the source that samples share. others : features known to matter, by name, such as the predictive
+    entropies of other runs on these samples. controls : simulate what the tests can and cannot see on this run, and
+    measure the gain (about 1.5 s at n = 10,000). settings : of the paper's test.
     """
     keep_blas_to_one_thread()
     validation.fraction("alpha", alpha)
     contingency = settings.tabulate(confidence, correct, rho)
     paper = permutation_test_of_counts(contingency, min_support=settings.min_support)
-    audited = trend_test(confidence, correct, rho)
     gap = bootstrap_gap_of_counts(contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support)
-    alarms: FalseAlarms | None = None
-    power: PowerCurve | None = None
+    tested = combined_test(confidence, correct, rho, clusters=clusters)
+    primary = tested.primary
+    bound: EffectBound | None = None
+    ladder: tuple[Rung, ...] = ()
+    if primary.effect is not None and primary.standard_error is not None:
+        bound = effect_bound(primary.effect, primary.standard_error, alpha)
+        ladder = (Rung(0, LABELS[0], primary.p_value, primary.z, primary.effect, primary.standard_error, 0),)
+        if outputs is not None:
+            ladder += ladder_test(confidence, correct, rho, outputs, clusters=clusters, seed=seed)
+    negative = positive = gain = power = None
     if controls:
-
-        def part(start: float) -> Progress | None:
-            if progress is None:
-                return None
-            return lambda share, text: progress(start + share / 2, text)
-
-        alarms = false_alarm_rate(
-            confidence,
-            correct,
-            rho,
-            tests=("paper", "audited"),
-            n_replicates=n_replicates,
-            alpha=alpha,
-            seed=seed,
-            settings=settings,
-            progress=part(0.0),
+        report = progress or silent
+        negative = false_alarm_rate(
+            confidence, correct, rho, tests=(VERDICT, "paper"), n_replicates=n_replicates, alpha=alpha, seed=seed,
+            settings=settings, progress=lambda share, text: report(0.5 * share, text),
+        )  # fmt: skip
+        report(0.5, "planting effects")
+        positive = positive_control(
+            confidence, correct, rho, others=others, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed
         )
-        power = power_curve(
-            confidence,
-            correct,
-            rho,
-            n_replicates=n_replicates,
-            alpha=alpha,
-            seed=seed,
-            settings=settings,
-            progress=part(0.5),
+        report(0.85, "measuring the gain")
+        gain = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed)
+        if bound is not None:
+            power = _paper_power(confidence, correct, rho, abs(bound.effect), alpha, seed, settings)
+        report(1.0, "done")
+    outcome = _outcome(tested.p_value, primary, negative, alpha)
+    answer, detail = _phrase(outcome, tested.p_value, primary, tested.shape, ladder, bound, gain, negative, positive)
+    return Verdict(
+        outcome, answer, detail.replace("the feature", feature), tested.p_value, primary, tested.shape, ladder, bound,
+        gain, paper, power, gap, negative, positive, alpha,
+    )  # fmt: skip
+
+
+def _paper_power(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    delta: float,
+    alpha: float,
+    seed: int,
+    settings: TestSettings,
+) -> float:
+    bench = Simulator(confidence, correct, rho, ("paper",), settings)
+    planted = bench.planted(bench.world("logistic"), min(delta, 1.0), "monotone", "accuracy")
+    (summary,) = bench.summarise([planted], 2 * _CONTROL_REPLICATES, (seed,))["paper"]
+    return float((bench.tests["paper"].pvalues(summary) <= alpha).mean())
+
+
+def _outcome(p_value: float | None, primary: StratifiedResult, negative: FalseAlarms | None, alpha: float) -> Outcome:
+    """The combined p decides; a rejection counts unless the negative control, or too few bins, speak against it."""
+    if p_value is None:
+        return "untestable"
+    if p_value > alpha:
+        return "no_evidence"
+    broken = not primary.matched if negative is None else negative.broken(VERDICT)
+    return "unreliable" if broken else "evidence"
+
+
+def _phrase(
+    outcome: Outcome,
+    p_value: float | None,
+    primary: StratifiedResult,
+    shape: ShapeResult,
+    ladder: tuple[Rung, ...],
+    bound: EffectBound | None,
+    gain: Gain | None,
+    negative: FalseAlarms | None,
+    positive: PositiveControl | None,
+) -> tuple[str, str]:
+    """Answer and detail. "No evidence" never becomes "evidence of none"; one run is never called stable."""
+    if outcome == "untestable" or p_value is None:
+        return "Cannot tell: there is nothing to test in this run", f"{capital(primary.notes[-1])}."
+    p_values = [f"trend {format_p(primary.p_value)}"] if primary.p_value is not None else []
+    p_values += [f"shape {format_p(shape.p_value)}"] if shape.p_value is not None else []
+    found = f"{', '.join(p_values)}, combined {format_p(p_value)}"
+    if outcome == "unreliable":
+        if negative is None:
+            why = f"with too few samples to match confidence ({primary.notes[-1]}) the rejection does not count"
+        else:
+            why = (
+                f"but it also rejects {percent(negative.rate(VERDICT))} of simulations in which only confidence matters"
+            )
+        answer = "Cannot tell: on this run the test raises false alarms"
+        return answer, f"The test rejects ({found}), {why}. That leaves no evidence beyond confidence."
+    effect = f"No trend could be measured ({found})"
+    if bound is not None:
+        interval = f"{signed(bound.low)} to {signed(bound.high)}"
+        effect = f"Accuracy changes by {signed(bound.effect)} (95 % interval {interval}) {LOW_TO_HIGH}: {found}"
+    if outcome == "evidence":
+        last = next((rung.number - 1 for rung in ladder[1:] if (rung.p_value or 0) > bound.alpha), 3) if bound else 0
+        answer = _CARRIES[last] if len(ladder) > 1 else "Evidence beyond confidence in this run"
+        carried = primary.p_value is not None and primary.p_value <= bound.alpha if bound else False
+        return (
+            answer,
+            f"{effect}{'' if carried else _SHAPED}. {_how_far(ladder, gain)}{'' if negative else f' {UNCHECKED}'}",
         )
-    false_alarm = None if alarms is None else {test: alarms.rate(test) for test in ("paper", "audited")}
-    detectable = None if power is None else power.detectable
-    largest = 0.0 if power is None else power.deltas[-1]
-    outcome, sentence = _phrase(paper, audited, feature, alpha, false_alarm, detectable, largest)
-    return Verdict(outcome, sentence, paper, audited, gap, detectable, false_alarm, alpha)
+    excluded = "" if bound is None else f"; a monotone effect larger than {bound.excluded:.3f} is excluded"
+    return "No evidence beyond confidence in this run", f"{effect}{excluded}. {_could_see(positive, negative)}"
+
+
+_SHAPED = "; the shape test carries this, so accuracy does not simply rise or fall with the feature"
+
+
+def _how_far(ladder: tuple[Rung, ...], gain: Gain | None) -> str:
+    """`Beyond the shape of the softmax it is −0.012 ± 0.004 (p = 0.003), ...; using it explains 0.2 % of ...`"""
+    names = ("the softmax's shape", "shape and class", "the whole output")
+    rungs = [
+        f"beyond {name} {signed(rung.effect)} ± {rung.standard_error:.3f} ({format_p(rung.p_value)})"
+        for name, rung in zip(names, ladder[1:], strict=False)
+        if rung.effect is not None and rung.standard_error is not None and rung.p_value is not None
+    ]
+    clauses = [f"{listed(rungs)}"] if rungs else []
+    if gain is not None:
+        share = max(gain.share, 0.0)
+        said = "less than 0.1 %" if share < 0.001 else percent(share, 1)
+        clauses.append(f"using the feature removes {said} of the squared error that confidence leaves")
+    return f"{capital('; '.join([*clauses, OTHER_SEEDS]))}."
+
+
+def _could_see(positive: PositiveControl | None, negative: FalseAlarms | None) -> str:
+    """What the test would have found in 80 % of such runs."""
+    if positive is None or negative is None:
+        return "The power of the tests was not measured here; see Controls."
+    if negative.broken(VERDICT):
+        rate = percent(negative.rate(VERDICT))
+        return f"Its false-alarm rate on this run is {rate}, so its power cannot be stated."
+    gaps = [(shape, positive.detectable[shape, "accuracy"]) for shape in ("monotone", "U", "opposite signs")]
+    named = {"monotone": "a monotone gap", "U": "a U-shaped one", "opposite signs": "one with opposite signs"}
+    seen = [f"{named[shape]} of {gap:.2f}" for shape, gap in gaps if gap is not None]
+    if not seen:
+        return f"Not even a gap of {positive.largest:.2f} would be detected in 80 % of such runs, so this says little."
+    real = positive.real
+    known = ""
+    if real is not None:
+        known = f"; of {counted(len(real.table), 'feature')} known to matter it finds {real.n_found}"
+    return f"In 80 % of such runs the test would detect {listed(seen)}{known}."

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from engine.core.labels import capital, format_p
+from typing import TYPE_CHECKING
+
+from engine.controls import SHAPES, VERDICT
+from engine.core.labels import capital, counted, format_p, percent
 from engine.features import FEATURES
 from engine.metrics.mechanism import DepthProfile, ErrorRelation, RankCorrelation
 from engine.metrics.reliability import CalibrationSummary
 
+if TYPE_CHECKING:  # it phrases itself with what stands here
+    from engine.verdict.run import Verdict
+
 LOW_TO_HIGH = "from the low to the high third of samples with similar confidence"
-"""What an audited effect is a change of accuracy over."""
+"""What a primary effect is a change of accuracy over."""
 OTHER_SEEDS = "other seeds must show whether it repeats"
 """What one run, or one look at many, leaves open."""
 UNCHECKED = "False-alarm rates were not checked here; see Controls."
@@ -38,13 +44,37 @@ def reliability_sentence(summary: CalibrationSummary) -> str:
     )
 
 
+def controls_sentence(verdict: Verdict) -> tuple[str, str]:
+    """Answer and detail on what the verdict's test can see on a run, and how often it raises a false alarm."""
+    negative, positive = verdict.negative, verdict.positive
+    if negative is None or positive is None:
+        return "Cannot tell: the controls were not simulated", "Neither power nor false-alarm rates are known here."
+    rate, fits = negative.rate(VERDICT), negative.by_fit["fit"].nunique()
+    alarms = f"Trend and shape together reject {percent(rate, 1)} of simulations without effect (worst of {fits} fits)"
+    if negative.broken(VERDICT):
+        why = " Recorded confidences are rounded or tied." if negative.rounding is not None else ""
+        return "No: on this run the test raises too many false alarms", f"{alarms}, where 5 % would be right.{why}"
+    gaps = {shape: positive.detectable[shape, "accuracy"] for shape in SHAPES}
+    seen = [f"{shape} {'none tried' if gap is None else f'{gap:.2f}'}" for shape, gap in gaps.items()]
+    detail = f"{alarms}. Gap in accuracy detected in 80 % of such runs: {', '.join(seen)}"
+    if positive.real is not None:
+        detail += (
+            f"; of {counted(len(positive.real.table), 'real feature')} (other runs' entropies on the same samples) it "
+            f"finds {positive.real.n_found}"
+        )
+    monotone = gaps["monotone"]
+    if monotone is None:
+        return "False alarms are rare, but no gap tried is detected", f"{detail}."
+    return f"It detects a gap of {monotone:.2f}, and false alarms are rare", f"{detail}."
+
+
 def _depth_clause(profile: DepthProfile) -> str:
     if len(profile.names) == 1:
         return f"The one routing layer, {profile.names[0]}, has a mean entropy of {profile.mean[0]:.2f}."
     low, high = profile.lowest, profile.highest
     return (
         f"Mean routing entropy runs from {profile.mean[low]:.2f} ({profile.names[low]}) to {profile.mean[high]:.2f} "
-        f"({profile.names[high]}) over {len(profile.names)} layers, 1 being an even mix of all sources."
+        f"({profile.names[high]}) over {len(profile.names)} layers, 1 being an even mix of all alternatives."
     )
 
 

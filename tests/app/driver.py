@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,7 @@ def bodies(app: AppTest) -> list[str]:
 def verdict(app: AppTest) -> str:
     """The computed sentence under the title."""
     (place,) = keyed(app, "verdict")
-    return _breakable(html.unescape(place.get("html")[0].proto.body))
+    return _breakable(html.unescape(re.sub("<[^>]*>", "", place.get("html")[0].proto.body)))
 
 
 def keyed(app: AppTest, key: str) -> list[Block]:

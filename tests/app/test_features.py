@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +55,11 @@ def test_a_scalar_of_ones_own_recomputes_everything(cache_of_kinds: Path, monkey
     run, own = load(cache_of_kinds, "full-s0"), CustomFeature((2, 5), "range", True)
     rho = feature(run, own)
     assert judge(run.confidence, run.correct, rho, feature=own.label).sentence in shown(app)
-    paper, audited = permutation_test(run.confidence, run.correct, rho), trend_test(run.confidence, run.correct, rho)
+    paper, primary = permutation_test(run.confidence, run.correct, rho), trend_test(run.confidence, run.correct, rho)
     row = table(app).loc[f"yours: {own.label}"]
     assert row["Largest gap"] == pytest.approx(paper.observed)
     assert row["p, paper's"] == pytest.approx(paper.p_value)
-    assert row["p, audited"] == pytest.approx(audited.p_value)
+    assert row["p, primary"] == pytest.approx(primary.p_value)
     low = traces(app, 2)["low tertile"]
     assert numbers(low["y"]) == pytest.approx(paper.gap.bins.query("n_low > 0")["accuracy_low"].to_numpy())
     contrasts = contrast_in_run(run_benchmark(run, ("nw_conf", "nw_conf_entropy", "nw_conf_routing"), feature=own))
@@ -78,16 +79,16 @@ def test_the_candidates_are_those_of_the_tests_and_the_ablation(cache_of_kinds: 
         assert row["Worst tertile"] == pytest.approx(ablation.loc[name, "worst_tertile_ece"])
         assert row["NLL"] == pytest.approx(ablation.loc[name, "nll"])
     entropy = trend_test(run.confidence, run.correct, feature(run, "pred_entropy"))
-    assert shown_table.loc["predictive entropy", "p, audited"] == pytest.approx(entropy.p_value)
+    assert shown_table.loc["predictive entropy", "p, primary"] == pytest.approx(entropy.p_value)
 
 
-def test_below_a_hundred_samples_no_scalar_has_an_audited_p(tmp_path: Path, monkeypatch, make_run):
+def test_below_a_hundred_samples_no_scalar_has_an_primary_p(tmp_path: Path, monkeypatch, make_run):
     """Too few samples to match confidence: the engine shows none, neither for the seven nor for one's own."""
     path = published([make_run("small", n=90)], tmp_path)
     app = open_app(path, monkeypatch, "features", layers6=["2", "5"], summary="range")
     listed = table(app)
     assert any(label.startswith("yours:") for label in listed.index)
-    assert listed["p, audited"].isna().all()
+    assert listed["p, primary"].isna().all()
     assert listed["p, paper's"].notna().any()
 
 
@@ -121,8 +122,8 @@ def test_a_run_without_logits_shows_all_but_the_calibrator(cache_of_kinds: Path,
     assert len(figures(app)) == 3
     found = table(app)
     assert found[["ECE", "Worst tertile", "NLL"]].isna().all(axis=None)
-    assert np.isnan(found.loc["predictive entropy", "p, audited"])
-    assert np.isfinite(found.loc["mean routing entropy", "p, audited"])
+    assert np.isnan(found.loc["predictive entropy", "p, primary"])
+    assert np.isfinite(found.loc["mean routing entropy", "p, primary"])
 
 
 def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: Path, monkeypatch):
@@ -131,13 +132,13 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
     assert figures(app) == []
     found = table(app)
     assert len(found) == len(FEATURES)
-    assert np.isfinite(found.loc["predictive entropy", ["p, audited", "ECE", "NLL"]].to_numpy(dtype=float)).all()
+    assert np.isfinite(found.loc["predictive entropy", ["p, primary", "ECE", "NLL"]].to_numpy(dtype=float)).all()
     assert found.loc["mean routing entropy"].isna().all()
 
 
-@pytest.mark.parametrize("outcome", ["wrong only", "correct only"])
-def test_samples_that_cannot_be_tested(cache_of_kinds: Path, monkeypatch, outcome: str):
-    app = open_app(cache_of_kinds, monkeypatch, "features", variant="Full-AR", outcome=outcome, shuffles="100")
+def test_samples_that_cannot_be_tested(tmp_path: Path, monkeypatch, make_run):
+    right = replace(make_run("right", n=200, logits=False), correct=np.ones(200, dtype=bool))
+    app = open_app(published([right], tmp_path), monkeypatch, "features", shuffles="100")
     assert "Nothing can be said about this run" in verdict(app)
 
 
@@ -190,6 +191,6 @@ def test_figures_of_a_strong_find(cache_of_kinds: Path):
     run = load(cache_of_kinds, "full-s0")
     found = type(run)("x", run.confidence, run.entropies[:, 2] > np.median(run.entropies[:, 2]), run.entropies)
     search = search_features(found, n_shuffles=30)
-    fig = search_rows(search, "audited", Theme(dark=True))
+    fig = search_rows(search, "primary", Theme(dark=True))
     assert "The best is routing entropy of layer 3 (p < 0.001); it beats" in fig.layout.title.text
-    assert "in 0 of 30 searches" in shuffled_best(search.tests["audited"], Theme()).layout.title.text
+    assert "in 0 of 30 searches" in shuffled_best(search.tests["primary"], Theme()).layout.title.text

@@ -60,9 +60,9 @@ def test_verdict_and_headline_numbers_are_the_engines(cache_path: Path, rows: pd
     judged = judge_cache(rows, feature="mean routing entropy")
     assert judged.sentence in verdict(app)
     assert [metric.value for metric in app.metric] == [
-        "8", "7", str(judged.counts.loc["paper", "nominal"]), str(judged.counts.loc["audited", "nominal"])
+        "8", "7", str(judged.counts.loc["paper", "nominal"]), str(judged.counts.loc["primary", "nominal"])
     ]  # fmt: skip
-    assert judged.counts.loc["audited", "holm"] >= 3
+    assert judged.counts.loc["primary", "holm"] >= 3
     assert app.metric[3].delta == "0.4 expected by chance"  # 7 runs x 0.05 = 0.35
 
 
@@ -126,11 +126,11 @@ def test_many_seeds_have_tiles_without_numbers_and_the_numbers_in_the_tooltip(ro
 def test_rejections_are_drawn_beside_chance(cache_path: Path, rows: pd.DataFrame, monkeypatch):
     counts = judge_cache(rows).counts
     drawn = traces(open_app(cache_path, monkeypatch, "overview"), 1)
-    for test, name in (("paper", "the paper's test"), ("audited", "the audited test")):
+    for test, name in (("paper", "the paper's test"), ("primary", "the primary test")):
         expected = [counts.loc[test, kind] for kind in ("nominal", "benjamini_hochberg", "holm")]
         assert numbers(drawn[name]["x"]).tolist() == expected
     assert drawn["the paper's test"]["marker"]["symbol"] == "circle-open"
-    assert drawn["the audited test"]["marker"]["symbol"] == "circle"
+    assert drawn["the primary test"]["marker"]["symbol"] == "circle"
     assert "95 % of what chance gives" in drawn
 
 

@@ -14,7 +14,7 @@ from engine.features import feature
 from engine.gaps.settings import TestSettings
 from engine.store import open_cache, publish, write_shard
 from engine.verdict import judge
-from tests.app.driver import load, open_app, shown, verdict
+from tests.app.driver import figures, load, open_app, shown, verdict
 
 RUNS = {
     "full": {"backbone": "toy", "variant": "Full-AR"},
@@ -79,11 +79,12 @@ def test_invalid_parameters_fall_back_and_the_settings_in_force_are_printed(cach
 
 def test_settings_in_the_address_are_in_force(cache_of_kinds: Path, monkeypatch):
     app = open_app(
-        cache_of_kinds, monkeypatch, "gap", bins="10", support="8", feature="confidence itself", outcome="wrong only"
-    )
+        cache_of_kinds, monkeypatch, "gap", **RUNS["full"],
+        bins="10", support="8", feature="confidence itself", predicted="2",
+    )  # fmt: skip
     assert "10 bins, at least 8 samples in each outer third" in app.caption[0].value
     assert "confidence itself" in app.caption[0].value
-    assert "wrong predictions" in app.caption[0].value
+    assert "predicted class 2" in app.caption[0].value
 
 
 def test_the_sentence_and_the_figure_use_the_same_settings(cache_of_kinds: Path, monkeypatch):
@@ -106,6 +107,29 @@ def test_a_run_to_compare_with_computes_nothing_anew(cache_of_kinds: Path, monke
 def test_a_slice_that_a_run_cannot_be_cut_by_is_not_claimed(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "reliability", backbone="unknown", tertile="low", outcome="wrong only")
     assert "slice: wrong predictions" in app.caption[0].value
+    assert "this run lacks the feature, so that slice is ignored" in app.caption[0].value
+    assert "The classes of this run are not known" in app.sidebar.caption[0].value
+
+
+@pytest.mark.parametrize("page", ["gap", "null", "controls", "features", "probes"])
+def test_pages_that_test_refuse_a_slice_by_outcome_and_offer_another(page: str, cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, page, **RUNS["full"], **{"class": "3", "outcome": "wrong only"})
+    assert "Selecting by true class uses the outcome, so tests on it reject without cause. Slice by" in verdict(app)
+    assert not figures(app)
+    assert app.button(key="testable-slice").label == "Use predicted class 3"
+    if page == "gap":
+        app.button(key="testable-slice").click().run()
+        assert not app.exception
+        assert "slice: predicted class 3" in app.caption[0].value
+        assert (app.selectbox(key="class").value, app.selectbox(key="outcome").value) == ("all", "all")
+        assert figures(app)
+
+
+@pytest.mark.parametrize("page", ["reliability", "mechanism"])
+def test_pages_that_describe_show_a_slice_by_outcome(page: str, cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, page, **RUNS["full"], **{"class": "3"})
+    assert "slice: true class 3" in app.caption[0].value
+    assert figures(app)
 
 
 def test_an_empty_slice_says_so(cache_of_kinds: Path, monkeypatch):

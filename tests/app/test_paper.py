@@ -22,6 +22,7 @@ from engine.store import RunRecord, open_cache
 from engine.sweep import by_cell, diagnose, single_models
 from tests.app.driver import figures, load, numbers, open_app, published, shown, verdict
 
+PAPERS = sum(not item.added for item in CONCLUSIONS)
 BLOCK = "Swin (micro) · CIFAR-10 · Block-AR (b = 2)"
 
 
@@ -62,8 +63,11 @@ def table_of(app: AppTest, position: int) -> pd.DataFrame:
 def test_verdict_counts_statements_and_conclusions(make_cache: Callable[..., Path], monkeypatch):
     app = open_app(make_cache(10), monkeypatch, "paper")
     assert summarise_claims(audit()) in verdict(app)
-    assert "126 of 179 statements agree with the paper's own tables, 50 differ and 3 cannot be checked" in verdict(app)
-    assert "Of the 5 of the paper's 13 conclusions asked so far, this cache supports" in verdict(app)
+    assert "126 of 180 statements agree with the paper's own tables, 51 differ and 3 cannot be checked" in verdict(app)
+    assert f"Of the paper's {PAPERS} conclusions, this cache supports" in verdict(app)
+    assert "yet to be computed" in verdict(app)
+    for conclusion in CONCLUSIONS:  # the list is the same before and after all are computed
+        assert conclusion.claim in shown(app)
     assert "Only the cache setting in the sidebar affects this page" in app.caption[0].value
 
 
@@ -112,7 +116,7 @@ def test_every_kind_of_table_can_be_shown(table: str, cache_path: Path, monkeypa
 def test_a_table_that_no_cache_has_says_why(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "paper", table=title("parameter_overhead"))
     assert "not weights" in shown(app)
-    assert len(app.dataframe) == 3  # as published, statements, conclusions
+    assert "From this cache" not in shown(app)
 
 
 def test_probes_are_computed_when_asked_for(make_cache: Callable[..., Path], monkeypatch):
@@ -121,18 +125,19 @@ def test_probes_are_computed_when_asked_for(make_cache: Callable[..., Path], mon
     app.run()
     own = table_of(app, 1)
     assert list(own["Row"]) == ["conf-lin", "conf-mlp", "full-lin", "shuf-full-mlp", "full-mlp"]
-    assert "8 of the paper's 13 conclusions asked so far" in verdict(app)
+    assert f"Of the paper's {PAPERS} conclusions, this cache supports" in verdict(app)
+    assert "Shuffled routing profiles do as well: not computed" not in shown(app)
 
 
 def test_statements_are_filtered(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "paper", claim="differs", table=title("ablation_plan"))
-    assert len(table_of(app, 1)) == 50
+    assert len(table_of(app, 1)) == 51
     app.selectbox(key="topic").select("Bandwidth").run()
-    assert table_of(app, 1).empty
+    assert len(table_of(app, 1)) == 1  # Proposition 4
     app.selectbox(key="claim").select("all").run()
-    assert len(table_of(app, 1)) == 5
+    assert len(table_of(app, 1)) == 6
     app.text_input(key="words").set_value("ORACLE").run()
-    assert 0 < len(table_of(app, 1)) < 5
+    assert 0 < len(table_of(app, 1)) < 6
 
 
 def test_all_conclusions_are_asked(make_cache: Callable[..., Path], monkeypatch):
@@ -140,8 +145,10 @@ def test_all_conclusions_are_asked(make_cache: Callable[..., Path], monkeypatch)
     text = shown(app)
     for conclusion in CONCLUSIONS:
         assert conclusion.claim in text
-    assert "Of the paper's 13 conclusions, this cache supports" in verdict(app)
-    assert len(app.dataframe[-1].value) == len(CONCLUSIONS)
+    assert f"Of the paper's {PAPERS} conclusions, this cache supports" in verdict(app)
+    assert "yet to be computed" not in verdict(app)
+    assert len(app.dataframe[-2].value) == len(CONCLUSIONS)
+    assert list(app.dataframe[-1].value["Cell"]) == [BLOCK, BLOCK.replace("Block-AR (b = 2)", "Full-AR"), "All cells"]
 
 
 # ---- what is drawn and printed --------------------------------------------------------------------------------------
@@ -201,7 +208,7 @@ def test_statements_by_topic():
     results = audit()
     figure = claims_by_topic(results, Theme())
     drawn = {bar.name: sum(value or 0 for value in bar.x) for bar in figure.data}
-    assert drawn == {"agrees": 126, "differs": 50, "not checkable": 3}
+    assert drawn == {"agrees": 126, "differs": 51, "not checkable": 3}
     topics = list(dict.fromkeys(result.topic for result in results))
     for bar in figure.data:
         for topic, value in zip(topics, bar.x, strict=True):

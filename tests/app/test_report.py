@@ -338,5 +338,5 @@ def test_a_new_feature_that_needs_logits_is_reported(cache_of_kinds: Path, monke
 def test_the_sentence_and_the_figure_of_a_run_are_of_the_same_worlds(cache_of_kinds: Path):
     with open_cache(cache_of_kinds) as cache:
         found = study_run(BlindCache(cache), "full-s0", Settings(), lambda _share, _text: None).tested
-    assert {test: found.power.detectable[test] for test in ("paper", "audited")} == found.verdict.detectable
-    assert {test: found.alarms.rate(test) for test in ("paper", "audited")} == found.verdict.false_alarm
+    assert {test: found.power.detectable[test] for test in ("paper", "primary")} == found.verdict.detectable
+    assert {test: found.alarms.rate(test) for test in ("paper", "primary")} == found.verdict.false_alarm

@@ -69,9 +69,9 @@ def test_stability_view_is_the_engines(app: AppTest, rows: pd.DataFrame):
     ends = unbroken(traces(app, 2)["smallest to largest"]["x"])
     assert sorted(ends) == sorted([*cells["max_gap_min"], *cells["max_gap_max"]])
     effects = traces(app, 3)
-    tested = rows[rows["audited_effect"].notna()]
-    assert sorted(unbroken(effects["audited effect, a seed each"]["x"])) == sorted(tested["audited_effect"])
-    assert effects["audited effect, a seed each"]["marker"]["symbol"] == "circle"
+    tested = rows[rows["primary_effect"].notna()]
+    assert sorted(unbroken(effects["primary effect, a seed each"]["x"])) == sorted(tested["primary_effect"])
+    assert effects["primary effect, a seed each"]["marker"]["symbol"] == "circle"
     interval = effect_intervals(tested)
     assert sorted(unbroken(effects["95 % interval"]["x"])) == sorted([*interval["low"], *interval["high"]])
     table = app.dataframe[0].value.set_index("Cell")
@@ -84,7 +84,7 @@ def test_stability_view_is_the_engines(app: AppTest, rows: pd.DataFrame):
 def test_p_values_against_uniform_and_corrections(app: AppTest, rows: pd.DataFrame):
     drawn = traces(app, 4)
     ordered = sorted_pvalues(rows)
-    marks = {"paper": ("the paper's test", "circle-open"), "audited": ("the audited test", "circle")}
+    marks = {"paper": ("the paper's test", "circle-open"), "primary": ("the primary test", "circle")}
     for test, (name, symbol) in marks.items():
         part, trace = ordered[ordered["test"] == test], drawn[name]
         assert unbroken(trace["y"]) == part["p"].tolist()
@@ -152,5 +152,5 @@ def test_a_large_sweep_is_drawn_one_data_set_at_a_time_and_counted_whole(tmp_pat
     assert len(unbroken(traces(app, 0)["largest gap, a seed each"]["x"])) == 75
     app.selectbox(key="drawn-data").select("CIFAR-100").run()
     assert len(unbroken(traces(app, 0)["largest gap, a seed each"]["x"])) == 10
-    assert len(unbroken(traces(app, 3)["audited effect, a seed each"]["x"])) == 10
+    assert len(unbroken(traces(app, 3)["primary effect, a seed each"]["x"])) == 10
     assert "17 cells" in verdict(app)

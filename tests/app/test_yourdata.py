@@ -176,8 +176,8 @@ def test_the_scores_are_those_of_the_slice(cache_of_kinds: Path, monkeypatch):
         kept = tertiles(rho).index == 0
         scores = {name: np.asarray(columns[name], dtype=np.float32)[kept] for name in ("score", "other")}
         part = RunData("a", CONFIDENCE[kept], CORRECT[kept], np.empty((kept.sum(), 0)), extra=scores)
-        table = next(frame.value for frame in app.dataframe if "Holm, audited" in frame.value.columns)
-        assert table["p, audited"].tolist() == pytest.approx(judge_scores(part)["audited_p"].tolist())
+        table = next(frame.value for frame in app.dataframe if "Holm, primary" in frame.value.columns)
+        assert table["p, primary"].tolist() == pytest.approx(judge_scores(part)["primary_p"].tolist())
 
 
 def test_it_is_gone_when_the_session_ends(cache_of_kinds: Path, monkeypatch, scratch: Path):

@@ -208,7 +208,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType({
     "count": Operation("read a feature and count", _count),
     "exact_test": Operation("exact p from counts", _exact_test),
     "null": Operation("whole null from counts", _null),
-    "trend_test": Operation("audited p from rows", _trend_test),
+    "trend_test": Operation("primary p from rows", _trend_test),
     "surface": Operation("NW surface, quick", _surface),
     "regression": Operation("NW, half on half", _regression),
     "temperatures": Operation("temperatures", _temperatures),

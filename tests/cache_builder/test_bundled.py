@@ -36,7 +36,7 @@ def test_a_bundled_run_is_what_the_recipe_says_and_good_enough(run_id):
     assert record.n_samples == (898 if config.dataset == "digits" else 10_000)
     assert record.accuracy >= FLOORS[config.dataset]
     assert not record.provenance["commit"].endswith("+changes")
-    assert (record.n_layers > 0) == (config.variant in ("full_ar", "block_ar") and config.block_size != 6)
+    assert (record.n_layers > 0) == (config.variant not in ("baseline", "drloc") and config.block_size != 6)
     if record.n_layers:
         assert record.entropies.std(axis=1).std() > 0.01  # r_std varies over samples: routing is not uniform
         assert record.epochs["epoch"].nunique() == -(-config.epochs // config.entropy_stride)
@@ -61,8 +61,8 @@ def test_every_run_of_the_bundle_can_be_tested(tmp_path):
     publish(default_shards_directory(), tmp_path / "cache.duckdb")
     with open_cache(tmp_path / "cache.duckdb") as cache:
         rows = diagnose(cache, n_resamples=50)
-    routed = rows[rows["variant"].isin(["full_ar", "block_ar"])]
-    assert routed[["max_gap", "weighted_gap", "paper_p", "audited_p"]].notna().all(axis=None)
+    routed = rows[~rows["variant"].isin(["baseline", "drloc"])]
+    assert routed[["max_gap", "weighted_gap", "paper_p", "primary_p"]].notna().all(axis=None)
     assert {config.run_id for config in load_recipe("digits").runs()} <= set(rows["run_id"])
 
 

@@ -9,6 +9,11 @@ from engine.core.errors import InvalidInput, UnknownName
 
 def test_the_replica_is_the_papers_design_at_a_micro_scale():
     runs = load_recipe("replica").runs()
+    beside = runs[-6:]
+    assert [(run.run_id[8:], run.seed) for run in beside] == [
+        (f"micro_vit-cifar10-{name}-s{seed}", seed) for seed in (0, 1, 2) for name in ("attnres3", "moe")
+    ]
+    runs = runs[:-6]
     routed = [run for run in runs if run.variant == "full_ar" or run.block_size in (2, 3)]
     assert len(routed) == 30
     three_seeds = [run for run in routed if run.backbone != "micro_vit"]

@@ -6,9 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from cache_builder.models import BACKBONES, create_model
+from cache_builder.models import BACKBONES, VARIANTS, create_model
+from cache_builder.models.registry import SIZED
 from cache_builder.models.routed import Recorder, RoutedBlocks
-from cache_builder.models.seams import SUBLAYERS, SwinTransformerBlock, insert_routing, stages, token_grid
+from cache_builder.models.seams import (
+    SUBLAYERS,
+    SwinTransformerBlock,
+    insert_experts,
+    insert_routing,
+    stages,
+    token_grid,
+)
 from cache_builder.taps import RoutedTap, routing_places, tap
 from engine.core.errors import InvalidInput, UnknownName
 
@@ -45,6 +53,9 @@ def test_parameter_counts_equal_the_papers_table(name, baseline, added):
         assert n_parameters(create_model(name)) == baseline
         assert n_parameters(create_model(name, variant="full_ar")) == baseline + added
         assert n_parameters(create_model(name, variant="block_ar", block_size=4)) == baseline + added
+        published = create_model(name, variant="attnres", block_size=4)
+        outputs = sum(2 * stage.queries.shape[1] for stage in routed(published))  # each stage mixes its output too
+        assert n_parameters(published) == baseline + added + outputs
 
 
 @pytest.mark.parametrize(
@@ -60,6 +71,18 @@ def test_parameter_counts_equal_the_papers_table(name, baseline, added):
         ("micro_swin", "full_ar", None, 12, 6),
         ("micro_swin", "block_ar", 2, 8, 3),
         ("micro_deit", "block_ar", 3, 6, 2),
+        ("vit_base", "attnres", 1, 24, 25),
+        ("vit_base", "attnres", 6, 24, 5),
+        (
+            "swin_tiny",
+            "attnres",
+            4,
+            24,
+            4,
+        ),  # stages of 4, 4, 12 and 4 sub-layers, all but the first mix, and the output
+        ("micro_vit", "attnres", 3, 12, 5),
+        ("micro_vit", "moe", None, 6, 4),
+        ("micro_swin", "moe", None, 8, 4),
     ],
 )
 def test_kept_layers_follow_the_protocol(name, variant, block_size, n_kept, max_sources):
@@ -101,12 +124,15 @@ def test_a_plain_checkpoint_fits_and_leaves_only_queries_and_norm_weights(name):
 
 def test_all_variants_of_a_seed_start_from_the_same_backbone_weights():
     states = []
-    for variant, block_size in (("baseline", None), ("full_ar", None), ("block_ar", 3)):
+    for variant in VARIANTS:
         torch.manual_seed(5)
-        states.append(create_model("micro_vit", variant=variant, block_size=block_size).state_dict())
+        states.append(
+            create_model("micro_vit", variant=variant, block_size=3 if variant in SIZED else None).state_dict()
+        )
     for name, value in states[0].items():
-        assert torch.equal(value, states[1][name])
-        assert torch.equal(value, states[2][name])
+        assert all(torch.equal(value, state.get(name, value)) for state in states[1:])
+    shared = [len(states[0].keys() & state.keys()) for state in states]
+    assert [len(states[0]) - n for n in shared] == [24 * (variant == "moe") for variant in VARIANTS]  # 6 MLPs of 4
 
 
 def naive_forward(model, batch, chunk):
@@ -188,7 +214,7 @@ def test_gradients_reach_every_active_query_and_no_other(name, chunk):
             assert stage.depth <= chunk
             continue
         for row in range(2 * stage.depth):
-            active = stage.n_sources(row // 2) > 1
+            active = stage.n_sources(row) > 1
             assert bool(stage.queries.grad[row].abs().sum() > 0) == active
             assert stage.norm_weights.grad[row].abs().sum() == 0  # w is zero, so g has no effect yet
 
@@ -317,6 +343,9 @@ def test_sublayers_on_their_residual_connections_are_the_block(kind):
         ("micro_vit", {"variant": "ful_ar"}, UnknownName, "full_ar"),
         ("micro_vit", {"variant": "block_ar"}, InvalidInput, "block_size"),
         ("micro_vit", {"variant": "full_ar", "block_size": 2}, InvalidInput, "block_size"),
+        ("micro_vit", {"variant": "attnres"}, InvalidInput, "block_size"),
+        ("micro_vit", {"variant": "moe", "n_experts": 1}, InvalidInput, "n_experts"),
+        ("micro_vit", {"variant": "moe", "top_k": 5}, InvalidInput, "top_k: expected at most the 4 experts, got 5"),
         ("resnet10t", {"variant": "full_ar"}, InvalidInput, "VisionTransformer"),
         ("twins_svt_small", {"image_size": 40}, InvalidInput, "image_size: expected a size .* such as 224, got 40"),
     ],
@@ -330,7 +359,9 @@ def test_blocks_of_an_unknown_kind_are_refused_by_name():
     model = create_model("micro_vit")
     model.blocks = nn.Sequential(nn.Identity())
     with pytest.raises(InvalidInput, match="got Identity"):
-        insert_routing(model, 1)
+        insert_routing(model, 1, RoutedBlocks)
+    with pytest.raises(InvalidInput, match="an MLP each, got Identity"):
+        insert_experts(model, 4, 1)
 
 
 def test_running_blocks_one_by_one_is_refused():

@@ -67,7 +67,7 @@ def test_the_plan_counts_the_steps_and_the_memory_that_training_takes(tmp_path, 
     assert planned.activation_bytes == pytest.approx(total, rel=0.15)
 
 
-@pytest.mark.parametrize(("recipe", "n_runs"), [("ablation-block-size", 6), ("finetune", 9), ("replica", 41)])
+@pytest.mark.parametrize(("recipe", "n_runs"), [("ablation-block-size", 6), ("finetune", 9), ("replica", 47)])
 def test_other_recipes_are_planned_without_data(recipe, n_runs, tmp_path, capsys):
     assert main(["sweep", recipe, "--plan", "--data", str(tmp_path), "--shards", str(tmp_path / "shards")]) == 0
     printed = capsys.readouterr().out

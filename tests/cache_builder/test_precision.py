@@ -6,6 +6,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from cache_builder.models import BACKBONES, VARIANTS, create_model
+from cache_builder.models.moe import balance_loss
+from cache_builder.models.registry import SIZED
 from cache_builder.models.routed import scores
 from cache_builder.models.seams import token_grid
 from cache_builder.precision import MODES, Precision
@@ -19,7 +21,7 @@ MICRO = [name for name in BACKBONES if name.startswith("micro")]
 
 def model_of(name, variant):
     torch.manual_seed(0)
-    model = create_model(name, variant=variant, block_size=2 if variant == "block_ar" else None)
+    model = create_model(name, variant=variant, block_size=3 if variant in SIZED else None)
     for stage in model.modules():
         if hasattr(stage, "queries"):
             torch.nn.init.normal_(stage.queries, std=0.5)
@@ -33,6 +35,8 @@ def forward_backward_capture(model, autocast):
         loss = cross_entropy(model.forward_head(tokens), labels)
         if hasattr(model, "drloc"):
             loss = loss + model.drloc(token_grid(model, tokens))
+        if any(name.endswith("router.weight") for name, _ in model.named_parameters()):
+            loss = loss + balance_loss(model)
     loss.backward()
     assert loss.dtype == torch.float32
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]  # a stage may have one source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine import benchmark, calibrators, controls, features, gaps, importing, kernel, probes, store, verdict
 from engine import paper as evidence
-from engine.core import binning, errors, latex, pvalues, threads, types, validation
+from engine.core import binning, errors, latex, pvalues, rounding, threads, types, validation
 from engine.core import labels as wording
 from engine.features import search as feature_search
 from engine.metrics import mechanism, reliability
@@ -34,6 +34,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         benchmark.Slices,
         benchmark.Metric,
         binning.Tertiles,
+        gaps.DecileEffect,
         gaps.Rung,
         gaps.ShapeResult,
         calibrators.FittedKernel,
@@ -85,6 +86,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         published.PublishedTable,
         pvalues.SignTest,
         reliability.CalibrationSummary,
+        rounding.Rounding,
         store.PublishReport,
         verdict.Verdict,
         verdict_bandwidth.Lead,

@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 
 from engine.core.binning import N_BINS
-from engine.gaps.settings import AUDITED, PAPER, Preset
+from engine.gaps.settings import PAPER, PRIMARY, Preset
 from engine.gaps.statistics.base import REGISTERED, CountStatistic, Method, Partition, Permuted, Statistic
 
 __all__ = ["STATISTICS", "TESTS", "CountStatistic", "Method", "Partition", "Permuted", "Statistic"]
@@ -26,16 +26,16 @@ STATISTICS: dict[str, Statistic] = {
 
 
 def _named_tests() -> dict[str, Preset]:
-    """The two that verdicts rest on, then every other statistic over the paper's bins, then over the audited ones."""
-    tests = [PAPER, AUDITED]
+    """The two that verdicts rest on, then every other statistic over the paper's bins, then over the primary ones."""
+    tests = [PAPER, PRIMARY]
     for one in STATISTICS.values():
         if one.name != PAPER.statistic:
             short = one.name.removesuffix("_gap")
             tests.append(Preset(f"paper_{short}", f"{one.label}, {N_BINS} bins", one.name, PAPER.matching, N_BINS))
     for one in STATISTICS.values():
-        if one.fine and one.name != AUDITED.statistic:
+        if one.fine and one.name != PRIMARY.statistic:
             short = one.name.removesuffix("_gap")
-            tests.append(Preset(f"audited_{short}", f"{one.label}, fine bins", one.name, AUDITED.matching, None))
+            tests.append(Preset(f"primary_{short}", f"{one.label}, fine bins", one.name, PRIMARY.matching, None))
     return {preset.name: preset for preset in tests}
 
 

@@ -65,7 +65,7 @@ class Statistic(ABC):
 
     A class with a `name` is registered. label : in tables and choices. quantity : what the observed value is, in
     sentences and on axes; it is in units of accuracy. methods : the nulls that it has, the preferred one first.
-    fine : whether it is also tried over the audited test's many equal-mass bins.
+    fine : whether it is also tried over the primary test's many equal-mass bins.
     """
 
     name: ClassVar[str]

@@ -12,7 +12,7 @@ from engine.core.binning import TERTILE_QUANTILES, Matching
 from engine.core.contingency import Contingency, tabulate
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.exact import TAIL, NullDistribution, bin_null
-from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.settings import TestSettings, primary_bins
 from engine.gaps.statistics.base import CountStatistic, Partition, Samples, Standardised
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 
@@ -107,10 +107,10 @@ def cmh_test(
 
     z = -sum_b (a_b - E_b) / sqrt(sum_b V_b), a_b the correct ones of the low tertile; two-sided (Mantel & Haenszel
     1959). The permutation p is exact. The effect is the Mantel-Haenszel risk difference high - low. `n_bins` None
-    means the audited bins (`audited_bins`).
+    means the primary bins (`primary_bins`).
     """
     check_method(method)
-    bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
+    bins = primary_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
     contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     n_low, n_high = contingency.sizes[:, 0], contingency.sizes[:, 2]
     low, high = contingency.n_correct[:, 0], contingency.n_correct[:, 2]

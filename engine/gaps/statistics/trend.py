@@ -15,7 +15,7 @@ from engine.core.contingency import Contingency
 from engine.core.errors import InvalidInput
 from engine.core.pvalues import monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress
-from engine.gaps.settings import TestSettings, audited_bins
+from engine.gaps.settings import TestSettings, primary_bins
 from engine.gaps.statistics.base import Method, Partition, Permuted, Samples, Standardised
 from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 
@@ -158,6 +158,7 @@ def trend_test(
     method: PValueMethod = "asymptotic",
     n_permutations: int = 5000,
     seed: int = 42,
+    clusters: ArrayLike | None = None,
 ) -> StratifiedResult:
     """Mantel's trend: does correctness rise or fall with the global rank of rho inside confidence bins?
 
@@ -165,22 +166,34 @@ def trend_test(
     S_b = sum_{i in b} (R_i - mean_b R)^2; z = T / sqrt(V), two-sided (Mantel 1963). All samples are used. The effect
     is the within-bin least-squares slope of correctness on rank, T / sum_b S_b, times the distance between the outer
     thirds of a bin (`TrendDesign.reach`): the change of accuracy from the low to the high third of samples of similar
-    confidence. `n_bins` None means the audited bins (`audited_bins`). Samples of equal confidence go to equal-mass bins
+    confidence. `n_bins` None means the primary bins (`primary_bins`). Samples of equal confidence go to equal-mass bins
     in their given order.
+
+    clusters : (n,) the source that samples share (tokens of one sequence); the variance is then that of sums over
+    clusters, V = sum_c (sum_{i in c} (R_i - mean_b R) (t_i - mean_b t))^2, and there is no permutation p-value.
     """
     check_method(method)
+    if clusters is not None and method == "permutation":
+        raise InvalidInput("method", "'asymptotic' where there are clusters", repr(method))
     validation.draws("n_permutations", n_permutations)
     validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     n = checked_confidence.size
-    bins = audited_bins(n) if n_bins is None else n_bins
+    bins = primary_bins(n) if n_bins is None else n_bins
     design = TrendDesign.of(confidence_bins(checked_confidence, bins, matching), checked_rho, bins)
     n_correct = np.bincount(design.bins[checked_correct], minlength=bins)
     variance = design.variance(n_correct)
     if not (variance > 0).any():
         return untestable("trend", method, bins, matching)
     statistic = float(design.scores @ checked_correct)
-    z = statistic / math.sqrt(variance.sum())
+    total = float(variance.sum())
+    if clusters is not None:
+        residual = design.scores * (checked_correct - (n_correct / np.maximum(design.sizes, 1))[design.bins])
+        total = float(np.square(np.bincount(validation.clusters(clusters, n), weights=residual)).sum())
+        if total <= 0:
+            return untestable("trend", method, bins, matching)
+    z = statistic / math.sqrt(total)
+    scale = design.reach() / float(design.squares.sum())
     p_asymptotic = float(two_sided(z))
     p_permutation = None
     if method == "permutation":
@@ -190,7 +203,7 @@ def trend_test(
         "trend",
         p_asymptotic if p_permutation is None else p_permutation,
         z,
-        effect=statistic / float(design.squares.sum()) * design.reach(),
+        effect=statistic * scale,
         p_asymptotic=p_asymptotic,
         p_permutation=p_permutation,
         method=method,
@@ -198,6 +211,7 @@ def trend_test(
         n_informative=int((variance > 0).sum()),
         matching=matching,
         notes=matching_notes(bins),
+        standard_error=math.sqrt(total) * scale,
     )
 
 
@@ -211,7 +225,7 @@ def match_diagnostic(
     """
     checked_confidence = validation.confidence(confidence)
     checked_rho = validation.vector("rho", rho, checked_confidence.size)
-    bins = audited_bins(checked_confidence.size) if n_bins is None else n_bins
+    bins = primary_bins(checked_confidence.size) if n_bins is None else n_bins
     index = confidence_bins(checked_confidence, bins, matching)
     by_rho = TrendDesign.of(index, checked_rho, bins)
     by_confidence = TrendDesign.of(index, checked_confidence, bins)

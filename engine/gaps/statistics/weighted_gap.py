@@ -16,7 +16,7 @@ from engine.core.contingency import Contingency, tabulate
 from engine.core.types import FloatArray, IntArray
 from engine.gaps.exact import BinNull, NullDistribution, bin_null, nulls_by_total
 from engine.gaps.gap import gap_of_counts
-from engine.gaps.settings import MIN_SUPPORT, TestSettings, audited_bins
+from engine.gaps.settings import MIN_SUPPORT, TestSettings, primary_bins
 from engine.gaps.statistics.base import CountStatistic, Samples, displayed_nulls
 from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, matching_notes, untestable
 
@@ -152,10 +152,10 @@ def weighted_gap_test(
 
     z = (sum_b w_b |gap_b| - mean) / sd with the exact null moments of each bin; the permutation p comes from the exact
     convolution (see `weighted_gap_pvalue` for its error). The effect is the signed weighted gap, high - low. `n_bins`
-    None means the audited bins (`audited_bins`).
+    None means the primary bins (`primary_bins`).
     """
     check_method(method)
-    bins = audited_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
+    bins = primary_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
     contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     gap = gap_of_counts(contingency, min_support)
     if gap.weighted_gap is None or gap.signed_gap is None:

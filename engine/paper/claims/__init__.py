@@ -60,7 +60,7 @@ def as_frame(results: list[ClaimResult]) -> pd.DataFrame:
 
 
 def summarise(results: list[ClaimResult]) -> str:
-    """`126 of 179 statements agree with the paper's own tables, 50 differ and 3 cannot be checked from them.`"""
+    """`126 of 180 statements agree with the paper's own tables, 51 differ and 3 cannot be checked from them.`"""
     counts = {name: sum(result.outcome == name for result in results) for name in OUTCOMES}
     return (
         f"{counts['agrees']} of {len(results)} statements agree with the paper's own tables, {counts['differs']} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from engine.paper.claims.compare import cells_agree, equal, marks, quoted, same, show
@@ -58,6 +59,27 @@ def oracle_is_lowest(paper: Paper) -> Finding:
     oracle = paper.value(_BANDWIDTH_TABLE, "Oracle-ECE", "Global ECE")
     parts = [(row, oracle.may_be_at_most(value)) for row, value in values.items()]
     return all_of(parts, "lowest", "each mode's multiplier is among those the oracle chooses from, run by run")
+
+
+@BANDWIDTH.claim(
+    "At the stated spread of r_std, Scott's bandwidth leaves little of a gap between tertiles (Proposition 4)",
+    "app:theory",
+)
+def high_shrinkage(paper: Paper) -> Finding:
+    """tanh(d^2 / 4 h^2) with h = sigma n^(-1 / (m + 4)): the gap kept when tertiles lie d apart."""
+    sigma, ratio = (paper.said("Proposition 4", name) for name in ("std of r_std", "spacing over std"))
+    n, m = (paper.said_count("Proposition 4", name) for name in ("calibration samples", "kernel dimension"))
+    shrunk = n ** (-1 / (m + 4))
+    kept = [math.tanh((spacing / shrunk) ** 2 / 4) for spacing in (ratio.value, max(ratio.low, 0.0))]
+    halved = 2 * math.sqrt(math.atanh(0.5)) * sigma.value * shrunk
+    return decide(
+        kept[1] <= 0.5,
+        "high shrinkage, tanh small",
+        f"tanh = {kept[0]:.4f} at d = {ratio.value * sigma.value:g}, h = {sigma.value * shrunk:.4f}: the gap is kept; "
+        f"half of it is lost where d is below {halved:.3f}",
+        f"Scott's rule for sigma = {sigma.value:g}, n = {n:,}, m = {m}; little would be less than half, for any d that "
+        "rounds to sigma",
+    )
 
 
 FEATURES = Topic("Second features")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.controls import false_alarm_rate, planted_outcome, power_curve
+from engine.controls import SIMULATED, false_alarm_rate, planted_outcome, power_curve
 from engine.controls.table import controls_table, reading
 from engine.core.errors import InvalidInput
-from engine.gaps import TESTS, TestSettings, matched_gap, permutation_test, trend_test
+from engine.gaps import TestSettings, combined_test, matched_gap, permutation_test, trend_test
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from engine.gaps import TESTS, TestSettings, matched_gap, permutation_test, tren
     ],
 )
 def test_reading(p, alarm, detectable, words):
-    assert words in reading(p, alarm, detectable, 0.05)
+    assert words in reading(p, alarm, alarm > 0.5, detectable, 0.05)
 
 
 def test_table_holds_the_engines_numbers():
@@ -31,12 +31,13 @@ def test_table_holds_the_engines_numbers():
     confidence, rho = rng.beta(4, 1.2, 2000), rng.normal(size=2000)
     correct = rng.random(2000) < confidence
     alarms = false_alarm_rate(confidence, correct, rho, n_replicates=40)
-    power = power_curve(confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=20)
+    power = power_curve(confidence, correct, rho, tests=SIMULATED, deltas=(0.0, 0.3), n_replicates=20)
     table = controls_table(confidence, correct, rho, alarms, power).set_index("test")
-    assert list(table.index) == list(TESTS)
+    assert list(table.index) == list(SIMULATED)
+    assert table.loc["verdict", "p"] == combined_test(confidence, correct, rho).p_value
     assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho).p_value
-    assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value
-    assert table.loc["audited", "false_alarm"] == alarms.rate("audited")
+    assert table.loc["primary", "p"] == trend_test(confidence, correct, rho).p_value
+    assert table.loc["primary", "false_alarm"] == alarms.rate("primary")
 
 
 def test_planted_outcome_holds_the_gap_and_shares_its_noise():
@@ -58,9 +59,9 @@ def test_table_uses_the_settings_of_the_controls():
     settings = TestSettings(7, 12, (0.2, 0.8))
     alarms = false_alarm_rate(confidence, correct, rho, n_replicates=10, settings=settings)
     power = power_curve(
-        confidence, correct, rho, tests=tuple(TESTS), deltas=(0.0, 0.3), n_replicates=10, settings=settings
+        confidence, correct, rho, tests=SIMULATED, deltas=(0.0, 0.3), n_replicates=10, settings=settings
     )
     table = controls_table(confidence, correct, rho, alarms, power, settings=settings).set_index("test")
     assert table.loc["paper", "p"] == permutation_test(confidence, correct, rho, **settings.keywords).p_value
     assert table.loc["paper", "p"] != permutation_test(confidence, correct, rho).p_value
-    assert table.loc["audited", "p"] == trend_test(confidence, correct, rho).p_value
+    assert table.loc["primary", "p"] == trend_test(confidence, correct, rho).p_value

@@ -73,7 +73,7 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(call, argument: str):
         (lambda: splitting.split(10, seed=-1), "seed"),
         (lambda: splitting.split(10, seed=None), "seed"),
         (lambda: reliability.class_table(C, T, LABELS, n_bins=None), "n_bins"),
-        (lambda: gaps.audited_bins(None), "n_samples"),
+        (lambda: gaps.primary_bins(None), "n_samples"),
         (lambda: pvalues.adjust_tested(["a"], "holm"), "p"),
         (lambda: pvalues.adjust_tested(0.5, "holm"), "p"),
         (lambda: intervals.wilson_interval(["a"], [1]), "successes"),

@@ -47,7 +47,7 @@ def test_coefficient_and_error_equal_least_squares_with_robust_errors():
     rho = np.random.default_rng(3).normal(size=N)
     correct = probabilities.argmax(axis=1) == labels
     rung = ladder_test(probabilities.max(axis=1), correct, rho, logits)[0]
-    columns = conditioning_columns(logits, probabilities, 1)
+    columns, _ = conditioning_columns(logits, probabilities, 1)
     targets = np.column_stack([ladder.ndtri((ladder.rankdata(rho) - 0.5) / N), correct.astype(float)])
     e, f = cross_fitted_residuals(columns, targets, np.random.default_rng(42).permutation(N) % 5).T
     fitted = sm.OLS(f, e).fit(cov_type="HC0")

@@ -8,10 +8,10 @@ from scipy.stats import spearmanr
 
 from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import (
-    audited_bins,
     cmh_test,
     match_diagnostic,
     permutation_test,
+    primary_bins,
     tabulate,
     trend_test,
     weighted_gap_test,
@@ -173,7 +173,7 @@ def test_nothing_to_test_says_so(test, correct, rho):
     [(0, 1), (19, 1), (99, 9), (100, 10), (250, 25), (400, 40), (4000, 40), (4099, 40), (4100, 41), (10_000, 100)],
 )
 def test_bins_hold_a_hundred_samples_and_fewer_in_small_runs(n: int, bins: int):
-    assert audited_bins(n) == bins
+    assert primary_bins(n) == bins
     assert matches_confidence(bins) is (n >= 100)
     if n:
         assert trend_test(*dataset(0, n=n)).n_strata == bins

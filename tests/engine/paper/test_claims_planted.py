@@ -158,6 +158,7 @@ def consistent_paper() -> Tables:
     say("scratch suite ECE band", "high", "0.193")
     table("external_audit", "Scratch small-ViT suite", "Cells available", "8")
     say("external stress tests", "value", "9")
+    say("Proposition 4", "spacing over std", "0.1")
     return tables
 
 
@@ -316,8 +317,8 @@ def clean_probe(clean: Tables) -> Probe:
     return Probe(clean)
 
 
-@pytest.mark.parametrize(("scale", "found_of_1169"), [(0.1, 1091), (10.0, 742)])
-def test_a_slipped_decimal_point_in_any_one_cell(clean_probe: Probe, scale: float, found_of_1169: int):
+@pytest.mark.parametrize(("scale", "found_of_1173"), [(0.1, 1091), (10.0, 742)])
+def test_a_slipped_decimal_point_in_any_one_cell(clean_probe: Probe, scale: float, found_of_1173: int):
     """Each cell that some claim reads, changed by itself. What a claim only ranks may grow or shrink unnoticed."""
     readers: dict[tuple[str, str, str], list[Claim]] = {}
     clean_probe.instead.clear()
@@ -336,8 +337,8 @@ def test_a_slipped_decimal_point_in_any_one_cell(clean_probe: Probe, scale: floa
         planted += 1
         found += any(differs(claim, clean_probe) for claim in claims)
     clean_probe.instead.clear()
-    assert planted == 1169
-    assert found >= found_of_1169
+    assert planted == 1173
+    assert found >= found_of_1173
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,9 @@ def planted(planted_cache: Path) -> dict[str, Reading]:
 
 # ---- whole caches ---------------------------------------------------------------------------------------------------
 
-ABSENCES = [item.key for item in CONCLUSIONS if item.key not in ("naive", "no_order")]
+OTHERS = ("naive", "no_order", "ensemble", "rule", "shrinkage", "collapse")
+ABSENCES = [item.key for item in CONCLUSIONS if item.key not in OTHERS]
+PAPERS = sum(not item.added for item in CONCLUSIONS)
 
 
 @pytest.mark.parametrize("key", ABSENCES)
@@ -87,33 +89,48 @@ def test_a_cache_without_an_effect_supports_that_there_is_none(null: dict[str, R
 
 @pytest.mark.parametrize(
     "key",
-    ["chance_paper", "chance_audited", "not_stable", "worst_controls", "bandwidth_control", "capacity", "shuffled"],
+    [
+        "chance_paper",
+        "no_evidence",
+        "not_stable",
+        "worst_controls",
+        "bandwidth_control",
+        "capacity",
+        "shuffled",
+        "noise",
+        "lift",
+    ],
 )
 def test_a_planted_effect_is_not_overlooked(planted: dict[str, Reading], key: str):
     assert planted[key].outcome == "not supported", planted[key].found
 
 
-def test_pairs_are_too_few_in_both(null: dict[str, Reading], planted: dict[str, Reading]):
-    assert {readings["no_order"].outcome for readings in (null, planted)} == {"not answerable"}
-    assert null["no_order"].numbers == {"n": N_SEEDS}
-    assert "needs 6" in null["no_order"].found
+def test_what_a_cache_lacks_is_not_answerable(null: dict[str, Reading], planted: dict[str, Reading]):
+    for readings in (null, planted):
+        assert readings["no_order"].outcome == readings["ensemble"].outcome == "not answerable"
+    assert (
+        null["no_order"].found
+        == "0 pairs of a Block-AR and a Full-AR run on the same samples; " + "a verdict over runs needs 6"
+    )
 
 
 def test_numbers_are_the_caches_own(planted: dict[str, Reading]):
-    assert planted["chance_audited"].numbers["rejected"] == 8
-    assert planted["chance_audited"].numbers["by_chance_at_most"] == 2
-    assert planted["not_stable"].numbers["audited"] == 2
+    assert planted["no_evidence"].numbers["rejected"] == 8
+    assert planted["no_evidence"].numbers["by_chance_at_most"] == 2
+    assert planted["not_stable"].numbers["primary"] == 2
     assert planted["capacity"].numbers["mean"] > 0.02
 
 
 def test_a_cache_with_every_kind_of_run_is_answered_where_it_can_be(cache_of_kinds: Path):
     with open_cache(cache_of_kinds) as cache:
-        readings = conclude(gather(cache, ["gaps", "error_link", "scores", "bandwidth", "ablation"]))
+        readings = conclude(gather(cache, ["gaps", "routing", "scores", "bandwidth", "ablation"]))
     outcomes = {reading.key: reading.outcome for reading in readings}
     assert outcomes["chance_paper"] == "supported"
     assert outcomes["ece_controls"] == outcomes["bandwidth"] == outcomes["feature"] == "not answerable"
-    assert len(readings) == len(CONCLUSIONS) - 3
-    assert "10 of the paper's 13 conclusions asked so far" in summarise(readings)
+    assert len(readings) == len(CONCLUSIONS)
+    assert outcomes["naive"] == outcomes["noise"] == "not computed"
+    assert summarise(readings).startswith(f"Of the paper's {PAPERS} conclusions, this cache supports ")
+    assert summarise(readings).endswith("cannot be answered from it; 7 yet to be computed.")
 
 
 def test_an_empty_cache_answers_nothing(empty_cache: Path):
@@ -131,7 +148,8 @@ def test_command_line(null_cache: Path, empty_cache: Path, capsys: pytest.Captur
 def test_command_line_prints_and_exports(cache_of_kinds: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["audit", str(cache_of_kinds), "--conclusions"]) == 0
     text = capsys.readouterr().out
-    assert "Of the paper's 13 conclusions, this cache supports" in text
+    assert f"Of the paper's {PAPERS} conclusions, this cache supports" in text
+    assert "No bandwidth puts AR-CondCal ahead of confidence only (also checked) [app:bw-sensitivity]" in text
     assert max(len(line) for line in text.splitlines()) <= 118
     assert main(["audit", str(cache_of_kinds), "--conclusions", "--csv"]) == 0
     assert len(pd.read_csv(StringIO(capsys.readouterr().out))) == len(CONCLUSIONS)
@@ -229,43 +247,44 @@ def gap_row(variant: str, seed: int, max_gap: float | None, block_size: int | No
     """A row of `diagnose` in which neither test rejects."""
     return {
         "run_id": f"{variant}{block_size}-{seed}", "suite": "x", "backbone": "x", "dataset": "x", "variant": variant,
-        "seed": seed, "block_size": block_size, "max_gap": max_gap, "paper_p": 0.5, "audited_p": 0.5,
-        "audited_effect": 0.0, "paper_rejects": False, "audited_rejects": False,
-        **{f"{test}_p_{name}": 1.0 for test in ("paper", "audited")
+        "seed": seed, "block_size": block_size, "max_gap": max_gap, "paper_p": 0.5, "primary_p": 0.5,
+        "primary_effect": 0.0, "paper_rejects": False, "primary_rejects": False,
+        **{f"{test}_p_{name}": 1.0 for test in ("paper", "primary")
            for name in ("bonferroni", "holm", "benjamini_hochberg")},
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("n", "larger", "expected"), [(6, 6, "not supported"), (6, 5, "supported"), (5, 5, "few")])
-def test_the_order_of_the_variants(n: int, larger: int, expected: str):
-    rows = [
-        gap_row(variant, seed, 0.2 if (variant == "block_ar") == (seed < larger) else 0.1)
-        for seed in range(n)
-        for variant in ("block_ar", "full_ar")
-    ]
-    found = outcome("no_order", evidence(n, gaps=pd.DataFrame(rows)))
-    assert found == ("not answerable" if expected == "few" else expected)
+def pairs(differences: list[float], error: float = 1.0) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"run_id": [f"r{i}" for i in range(len(differences))], "difference": differences, "error": error}
+    )
+
+
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [
+        ([0.1] * 6, "not supported"),  # two-sided sign test, p = 2/64
+        ([0.1] * 5 + [-0.1], "supported"),
+        ([0.1] * 5, "not answerable"),
+        ([0.1, -0.1, 0.1, -0.1, 0.1, 2.7], "not supported"),  # one pair: p = 0.0069, times six is 0.042
+        ([0.1, -0.1, 0.1, -0.1, 0.1, 2.6], "supported"),  # p = 0.0093, times six is 0.056
+    ],
+)
+def test_the_order_of_the_variants(differences: list[float], expected: str):
+    assert outcome("no_order", evidence(6, pairs=pairs(differences))) == expected
 
 
 def test_a_small_p_is_not_printed_as_zero():
-    rows = [gap_row(variant, seed, gap) for seed in range(12) for variant, gap in (("block_ar", 0.2), ("full_ar", 0.1))]
-    reading = next(r for r in conclude(evidence(12, gaps=pd.DataFrame(rows))) if r.key == "no_order")
+    reading = next(r for r in conclude(evidence(12, pairs=pairs([0.1] * 12))) if r.key == "no_order")
     assert reading.numbers["p"] == 2 / 2**12
-    assert reading.found.endswith("(two-sided sign test, p < 0.001)")
-
-
-def test_a_full_ar_run_beside_several_block_sizes_is_one_pair():
-    rows = [gap_row("full_ar", seed, 0.1) for seed in range(3)]
-    rows += [gap_row("block_ar", seed, 0.2, size) for seed in range(3) for size in (2, 4)]
-    reading = next(r for r in conclude(evidence(9, gaps=pd.DataFrame(rows))) if r.key == "no_order")
-    assert reading.numbers == {"n": 3}
+    assert "(two-sided sign test, p < 0.001)" in reading.found
 
 
 def test_seeds_without_a_gap_have_none_to_move():
     rows = pd.DataFrame([gap_row("full_ar", seed, None) for seed in range(2)])
     reading = next(r for r in conclude(evidence(2, gaps=rows)) if r.key == "not_stable")
     assert reading.outcome == "supported"
-    assert reading.found.endswith("in 0 by the audited test")
+    assert reading.found.endswith("in 0 by the primary test")
 
 
 def probe_sweep(naive: float, p_values: list[float]) -> ProbeSweep:
@@ -292,25 +311,87 @@ def test_probes(naive: float, rejecting: int, expected: tuple[str, str, str]):
     assert tuple(outcome(key, given) for key in ("naive", "capacity", "shuffled")) == expected
 
 
+def routing(n: int, **columns: object) -> pd.DataFrame:
+    made = {"correlation": 0.0, "p": 0.5, "distance": 0.1, "bandwidth": 0.01, "kept": 1.0, "early": 0.9, "deep": 0.8}
+    return pd.DataFrame({"run_id": [f"r{run}" for run in range(n)], **made, **columns})
+
+
 def test_correlations_are_corrected():
-    links = pd.DataFrame({"run_id": ["r0", "r1"], "correlation": [-0.1, 0.02], "p": [0.03, 0.6]})
-    assert outcome("error_link", evidence(2, error_link=links)) == "supported"  # Holm: 2 * 0.03 = 0.06
-    assert outcome("error_link", evidence(2, error_link=links.assign(p=[0.02, 0.6]))) == "not supported"
+    links = routing(3, p=[0.03, 0.6, np.nan])  # the third run's spread does not vary
+    assert outcome("error_link", evidence(3, routing=links)) == "supported"  # Holm: 2 * 0.03 = 0.06
+    assert outcome("error_link", evidence(3, routing=links.assign(p=[0.02, 0.6, np.nan]))) == "not supported"
 
 
-def reading(outcome: str) -> Reading:
-    return Reading("key", "claim", "where", outcome, "found", "rule", {})
+@pytest.mark.parametrize(
+    ("kept", "expected"), [([0.9, 0.9, 0.1], "not supported"), ([0.1, 0.9, 0.1], "supported"), ([1.0], "not supported")]
+)
+def test_the_shrinkage_regime_needs_most_runs(kept: list[float], expected: str):
+    assert outcome("shrinkage", evidence(3, routing=routing(len(kept), kept=kept))) == expected
+
+
+@pytest.mark.parametrize(
+    ("n", "deep", "expected"),
+    [(5, 0.05, "supported"), (5, 0.5, "not supported"), (5, 0.95, "not supported"), (4, 0.05, "not answerable")],
+)
+def test_collapse_is_lower_and_near_deterministic(n: int, deep: float, expected: str):
+    assert outcome("collapse", evidence(n, routing=routing(n, deep=deep))) == expected
+
+
+@pytest.mark.parametrize(("better", "expected"), [(5, "not supported"), (4, "supported")])
+def test_an_ensemble_that_lowers_the_worst_tertile(better: int, expected: str):
+    change = [-0.01 if run < better else 0.01 for run in range(5)]
+    frame = pd.DataFrame({"run_id": [f"r{run}" for run in range(5)], "ece": 0.0, "worst_tertile_ece": change})
+    assert outcome("ensemble", evidence(5, ensembles=frame)) == expected
+
+
+def test_noise_and_lift_by_hand():
+    z = [3.0, -2.5, 2.0, 0.1, 0.1, 0.1]
+    frame = pd.DataFrame({
+        "run_id": [f"r{run}" for run in range(6)], "routing_z": z, "norm_z": 9.0, "random_z": 0.0,
+        "gain_ece": [0.001] * 5 + [-0.002], "gain_nll": -0.1, "gain_brier": -0.1,
+    })  # fmt: skip
+    readings = {reading.key: reading for reading in conclude(evidence(6, norms=frame))}
+    assert readings["noise"].numbers == {"n": 6, "routing": 3, "norm": 6, "by_chance_at_most": 2}
+    assert (readings["noise"].outcome, readings["lift"].outcome) == ("not supported", "supported")  # 5 of 6: p = 7/64
+    assert readings["lift"].found == (
+        "with routing ECE is higher in 1 of 6 runs, NLL in 6, Brier in 6; the largest gain of ECE is 0.0010"
+    )
+    better = frame.assign(gain_ece=0.001, routing_z=0.5)
+    assert outcome("lift", evidence(6, norms=better)) == "not supported"  # p = 3/64 after Holm
+    assert outcome("noise", evidence(6, norms=better)) == "supported"
+
+
+@pytest.mark.parametrize(
+    ("gap", "control", "expected"),
+    [(0.08, 0.03, "not supported"), (0.07, 0.03, "supported"), (0.08, 0.01, "supported")],
+)
+def test_the_rule_needs_both_halves(gap: float, control: float, expected: str):
+    given = evidence(
+        1, gaps=pd.DataFrame([gap_row("x", 0, gap) | {"run_id": "r0", "null_high": 0.3}]), scores=scores(1, 1, 1)
+    )
+    given["scores"].loc[given["scores"]["method"] == "nw_conf", "value"] = control
+    reading = next(r for r in conclude(given) if r.key == "rule")
+    assert reading.outcome == expected
+    assert "(chance alone may give that in 1)" in reading.found
+
+
+def reading(outcome: str, added: bool = False) -> Reading:
+    return Reading("key", "claim", "where", outcome, "found", "rule", {}, added)
 
 
 def test_summary_by_hand():
-    some = [reading("supported"), reading("supported"), reading("not answerable")]
-    opening = f"Of the 3 of the paper's {len(CONCLUSIONS)} conclusions asked so far, this cache supports 2 and"
+    some = [reading("supported"), reading("supported"), reading("not answerable"), reading("supported", added=True)]
+    opening = "Of the paper's 3 conclusions, this cache supports 2 and"
     assert summarise(some) == f"{opening} speaks against none; 1 cannot be answered from it."
-    every = [reading("supported")] * (len(CONCLUSIONS) - 2) + [reading("not supported")] * 2
-    assert (
-        summarise(every)
-        == f"Of the paper's 13 conclusions, this cache supports {len(every) - 2} and does not support 2."
-    )
+    every = [reading("supported")] * 2 + [reading("not supported")] * 2
+    assert summarise(every) == "Of the paper's 4 conclusions, this cache supports 2 and does not support 2."
+    assert summarise([*every, reading("not computed")]).endswith("does not support 2; 1 yet to be computed.")
+
+
+def test_the_total_is_the_same_before_and_after_all_are_computed(null: dict[str, Reading]):
+    before = conclude(evidence(1))
+    assert [item.key for item in before] == list(null)
+    assert summarise(before).partition(",")[0] == summarise(null.values()).partition(",")[0]
 
 
 def test_frame_and_wording(null: dict[str, Reading]):

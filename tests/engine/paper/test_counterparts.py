@@ -12,6 +12,7 @@ import pytest
 from engine import metrics
 from engine.benchmark import run_benchmark
 from engine.core.errors import UnknownName
+from engine.gaps import matched_gap
 from engine.paper import (
     COUNTERPARTS,
     SOURCES,
@@ -265,3 +266,51 @@ def test_progress_covers_all_sources(cache_of_kinds: Path):
     assert {text.partition(":")[0] for _, text in seen} >= {SOURCES["gaps"].label, SOURCES["ablation"].label}
     with open_cache(cache_of_kinds) as cache, pytest.raises(UnknownName, match="scores"):
         gather(cache, ["everything"])
+
+
+def test_propositions_clipping_and_the_rule_by_cell(evidence: Evidence, cache_path: Path):
+    with open_cache(cache_path) as cache:
+        runs = [cache.load(f"micro_swin-block_ar-s{seed}") for seed in (0, 1)]
+    half = [np.random.default_rng(42).permutation(600)[:300]] * 2
+    spreads = [run.entropies.std(axis=1)[rows] for run, rows in zip(runs, half, strict=True)]
+    kept = []
+    for spread in spreads:
+        low, high = np.quantile(spread, [1 / 3, 2 / 3])
+        distance = spread[spread > high].mean() - spread[spread <= low].mean()
+        kept.append(np.tanh(distance**2 / (4 * (spread.std() * 300 ** (-1 / 6)) ** 2)))
+    gaps = [matched_gap(run.confidence, run.correct, run.entropies.mean(axis=1)).weighted_gap for run in runs]
+    frame = build("by_cell", evidence)
+    assert cell_of(frame, BLOCK, "Gap kept") == pytest.approx((np.mean(kept), np.std(kept), 2))
+    assert cell_of(frame, BLOCK, "Blind spot") == pytest.approx((np.mean(gaps) / 2, np.std(gaps) / 2, 2))
+    clipping = evidence["scores"].query("method == 'nw_conf_routing' and metric == 'clipped_high'")
+    assert len(clipping) == 8
+    assert cell_of(frame, "All cells", "Clipped high (%)")[0] == pytest.approx(100 * clipping["value"].mean())
+    assert set(frame.loc[frame["column"] == "Rule", "printed"]) <= {"met", "not met"}
+
+
+def test_ensembles_stand_beside_their_run(tmp_path: Path, make_run: Callable[..., RunRecord]):
+    single, averaged = make_run("a-s0", seed=0, n=600), make_run("a-s0-last5", seed=1, n=600, suite="test-last5")
+    alone = make_run("b-s0", seed=2, n=600)
+    for record in (single, averaged, alone):
+        write_shard(record, tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        found = gather(cache, ["ensembles"])["ensembles"]
+        before, after = (cache.load(name) for name in ("a-s0", "a-s0-last5"))
+    assert list(found["run_id"]) == ["a-s0"]
+    worst = [
+        metrics.worst_tertile_ece(run.confidence, run.correct, run.entropies.std(axis=1)) for run in (before, after)
+    ]
+    assert found["worst_tertile_ece"].item() == pytest.approx(worst[1] - worst[0])
+
+
+def test_pairs_are_full_and_block_of_one_seed_on_the_same_samples(tmp_path: Path, make_run: Callable[..., RunRecord]):
+    for name, variant, size, seed, n in (
+        ("full", "full_ar", None, 0, 600), ("two", "block_ar", 2, 0, 600), ("four", "block_ar", 4, 0, 600),
+        ("other-full", "full_ar", None, 1, 600), ("other", "block_ar", 2, 1, 500),
+    ):  # fmt: skip
+        write_shard(make_run(name, seed=seed, n=n, variant=variant, block_size=size), tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        found = gather(cache, ["pairs"])["pairs"]
+    assert list(found["run_id"]) == ["two"]  # one block size a seed, and not where the samples differ

@@ -51,7 +51,7 @@ def test_a_new_feature_that_needs_logits_is_not_called_missing(tmp_path: Path, m
         rho = feature(cache.load("toy"), "largest_logit")
         expected = trend_test(cache.load("toy").confidence, cache.load("toy").correct, rho)
     assert row["note"] == ""
-    assert row["audited_p"] == expected.p_value
+    assert row["primary_p"] == expected.p_value
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_every_run_has_a_row_with_the_engines_numbers(rows: pd.DataFrame, cache_
             assert row["max_gap"] == test.observed
             assert row["paper_p"] == test.p_value
             assert row["null_high"] == test.null.percentiles[2]
-            assert row["audited_p"] == pytest.approx(trend_test(run.confidence, run.correct, rho).p_value)
+            assert row["primary_p"] == pytest.approx(trend_test(run.confidence, run.correct, rho).p_value)
             interval = bootstrap_gap(run.confidence, run.correct, rho, n_resamples=400).weighted_gap_ci
             assert (row["weighted_gap_low"], row["weighted_gap_high"]) == interval
             assert row["support_min"] <= row["support_q25"] <= row["support_median"]
@@ -97,15 +97,15 @@ def test_a_run_without_a_profile_keeps_its_row_and_says_why(rows: pd.DataFrame):
 
 
 def test_multiplicity_over_the_tested_runs(rows: pd.DataFrame):
-    tested = rows[rows["audited_p"].notna()]
-    assert (tested["audited_p_bonferroni"] == np.minimum(tested["audited_p"].astype(float) * 6, 1)).all()
-    assert (tested["audited_p_holm"] <= tested["audited_p_bonferroni"] + 1e-15).all()
-    assert (tested["audited_p_benjamini_hochberg"] <= tested["audited_p_holm"] + 1e-15).all()
+    tested = rows[rows["primary_p"].notna()]
+    assert (tested["primary_p_bonferroni"] == np.minimum(tested["primary_p"].astype(float) * 6, 1)).all()
+    assert (tested["primary_p_holm"] <= tested["primary_p_bonferroni"] + 1e-15).all()
+    assert (tested["primary_p_benjamini_hochberg"] <= tested["primary_p_holm"] + 1e-15).all()
     table = multiplicity(rows).set_index("test")
-    assert table.loc["audited", "n_tested"] == 6
-    assert table.loc["audited", "expected_by_chance"] == pytest.approx(0.3)
-    assert table.loc["audited", "nominal"] == rows["audited_rejects"].sum() >= 3
-    assert rows.loc[rows["variant"] == "block_ar", "audited_rejects"].all()
+    assert table.loc["primary", "n_tested"] == 6
+    assert table.loc["primary", "expected_by_chance"] == pytest.approx(0.3)
+    assert table.loc["primary", "nominal"] == rows["primary_rejects"].sum() >= 3
+    assert rows.loc[rows["variant"] == "block_ar", "primary_rejects"].all()
 
 
 def test_cells_average_over_seeds(rows: pd.DataFrame):
@@ -115,13 +115,13 @@ def test_cells_average_over_seeds(rows: pd.DataFrame):
     assert cells.loc["full_ar", "n"] == 3
     assert cells.loc["full_ar", "max_gap_mean"] == pytest.approx(values.mean())
     assert cells.loc["full_ar", "max_gap_std"] == pytest.approx(values.std(ddof=0))
-    assert cells.loc["block_ar", "audited_rejections"] == 3
+    assert cells.loc["block_ar", "primary_rejections"] == 3
 
 
 def test_confidence_as_feature_needs_no_profile(cache_path: Path):
     with open_cache(cache_path) as cache:
         rows = diagnose(cache, feature_name="confidence", n_resamples=50)
-    assert rows["audited_p"].notna().all()
+    assert rows["primary_p"].notna().all()
 
 
 def test_a_diagnosis_reads_what_its_feature_needs(tmp_path, make_run, monkeypatch):
@@ -251,11 +251,11 @@ def diagnose_confidence_only(folder: Path, n: int) -> pd.DataFrame:
         return diagnose(cache, n_resamples=50)
 
 
-def test_runs_too_small_to_match_confidence_are_not_tested_by_the_audited_test(tmp_path: Path, capsys):
+def test_runs_too_small_to_match_confidence_are_not_tested_by_the_primary_test(tmp_path: Path, capsys):
     rows = diagnose_confidence_only(tmp_path, 90)
-    assert rows[["audited_p", "audited_z", "audited_effect"]].isna().all(axis=None)
+    assert rows[["primary_p", "primary_z", "primary_effect"]].isna().all(axis=None)
     assert rows["note"].str.contains("confidence is not matched by 9 bins", regex=False).all()
-    assert judge_cache(rows).counts.loc["audited", "n_tested"] == 0
+    assert judge_cache(rows).counts.loc["primary", "n_tested"] == 0
     assert judge_stability(rows).outcome == "untestable"
     assert main(["audit", str(tmp_path / "cache.duckdb")]) == 0
     assert "confidence is not matched by 9 bins)" in capsys.readouterr().out
@@ -263,8 +263,8 @@ def test_runs_too_small_to_match_confidence_are_not_tested_by_the_audited_test(t
 
 def test_small_confidence_only_runs_do_not_repeat(tmp_path: Path):
     rows = diagnose_confidence_only(tmp_path, 180)
-    assert rows["audited_p"].notna().all()
-    assert judge_cache(rows).counts.loc["audited", "holm"] == 0
+    assert rows["primary_p"].notna().all()
+    assert judge_cache(rows).counts.loc["primary", "holm"] == 0
     assert judge_stability(rows).outcome == "not_repeated"
 
 

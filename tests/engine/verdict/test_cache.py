@@ -8,29 +8,29 @@ from engine.verdict import Verdict
 from engine.verdict.cache import could_have_seen, judge_cache, judge_stability, reason
 from tests.engine.sweep.rows import NONE, table
 
-UNTESTED = {"paper_p": NONE, "audited_p": NONE, "max_gap": NONE, "audited_effect": NONE, "audited_z": NONE}
-PAPER, AUDITED = {"paper_p": 1e-6}, {"audited_p": 1e-6}
+UNTESTED = {"paper_p": NONE, "primary_p": NONE, "max_gap": NONE, "primary_effect": NONE, "primary_z": NONE}
+PAPER, PRIMARY = {"paper_p": 1e-6}, {"primary_p": 1e-6}
 
 
 def test_no_rejection_is_no_evidence_and_says_what_was_not_checked():
-    verdict = judge_cache(table({}, {"audited_p": 0.04}, {}, {}, UNTESTED), feature="mean routing entropy")
+    verdict = judge_cache(table({}, {"primary_p": 0.04}, {}, {}, UNTESTED), feature="mean routing entropy")
     assert verdict.outcome == "no_evidence"
     assert verdict.sentence == (
         "4 of 5 runs can be tested for mean routing entropy. At p ≤ 0.05 the paper's test rejects 0 (0 after Holm's "
-        "correction) and the audited test rejects 1 (0 after Holm's correction), where chance alone gives about 0.2: "
+        "correction) and the primary test rejects 1 (0 after Holm's correction), where chance alone gives about 0.2: "
         "no evidence beyond confidence in this cache. The power of the tests was not measured here."
     )
-    assert verdict.counts.loc["audited", "nominal"] == 1
+    assert verdict.counts.loc["primary", "nominal"] == 1
 
 
 @pytest.mark.parametrize(
     ("rows", "outcome", "words"),
     [
-        ((AUDITED, {}), "disagreement", "the audited test, which uses every sample, finds a difference"),
+        ((PRIMARY, {}), "disagreement", "the primary test, which uses every sample, finds a difference"),
         ((PAPER, {}), "disagreement", "read this as no reliable evidence"),
-        ((PAPER, AUDITED), "disagreement", "they reject in different runs"),
-        ((PAPER | AUDITED, {}), "evidence", "In 1 run both tests find a difference"),
-        ((AUDITED | {"paper_p": NONE}, {"paper_p": NONE}), "one_test", "The audited test finds"),
+        ((PAPER, PRIMARY), "disagreement", "they reject in different runs"),
+        ((PAPER | PRIMARY, {}), "evidence", "In 1 run both tests find a difference"),
+        ((PRIMARY | {"paper_p": NONE}, {"paper_p": NONE}), "one_test", "The primary test finds"),
         ((UNTESTED, UNTESTED), "untestable", "None of the 2 runs can be tested"),
         ((UNTESTED,), "untestable", "The only run cannot be tested"),
     ],
@@ -60,24 +60,24 @@ def test_each_test_is_beside_its_own_chance():
 
 
 def test_stability_sentence_counts_cells():
-    falls = {"audited_p": 0.01, "audited_effect": -0.02}
-    rows = table(falls, falls | {"max_gap": 0.3}, {"variant": "other"}, {"variant": "other", "audited_effect": -0.01})
+    falls = {"primary_p": 0.01, "primary_effect": -0.02}
+    rows = table(falls, falls | {"max_gap": 0.3}, {"variant": "other"}, {"variant": "other", "primary_effect": -0.01})
     verdict = judge_stability(rows, feature="mean routing entropy")
     assert verdict.outcome == "repeated"
     assert verdict.sentence == (
-        "Of 2 cells with several seeds, the audited effect of mean routing entropy keeps its sign over seeds in 1 "
-        "(chance alone gives about 1.0), and every seed rejects in 1 by the audited test and in 0 by the paper's. "
-        "Between seeds of one cell the largest gap moves by up to 0.20. An audited difference repeats over seeds in 1 "
+        "Of 2 cells with several seeds, the primary effect of mean routing entropy keeps its sign over seeds in 1 "
+        "(chance alone gives about 1.0), and every seed rejects in 1 by the primary test and in 0 by the paper's. "
+        "Between seeds of one cell the largest gap moves by up to 0.20. A primary difference repeats over seeds in 1 "
         "cell, where accuracy falls with the feature, and does not in the other 1."
     )
 
 
 def test_stability_outcomes():
-    rises, falls = ({"audited_p": 0.01, "audited_effect": effect} for effect in (0.02, -0.02))
+    rises, falls = ({"primary_p": 0.01, "primary_effect": effect} for effect in (0.02, -0.02))
     nothing = judge_stability(table({}, {"max_gap": 0.2}))
     assert nothing.outcome == "not_repeated"
     assert nothing.sentence.endswith(
-        "the largest gap moves by up to 0.10. No audited difference beyond confidence repeats over all seeds of a cell."
+        "the largest gap moves by up to 0.10. No primary difference beyond confidence repeats over all seeds of a cell."
     )
     contradiction = judge_stability(table(rises, rises, falls | {"variant": "b"}, falls | {"variant": "b"}))
     assert contradiction.outcome == "contradictory"
@@ -90,15 +90,15 @@ def test_stability_outcomes():
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (PAPER | AUDITED, "Both tests reject after Holm's correction: audited p < 0.001, accuracy +0.010"),
+        (PAPER | PRIMARY, "Both tests reject after Holm's correction: primary p < 0.001, accuracy +0.010"),
         (
-            AUDITED,
-            "Only the audited test rejects after Holm's correction: audited p < 0.001, accuracy +0.010 from the low to",
+            PRIMARY,
+            "Only the primary test rejects after Holm's correction: primary p < 0.001, accuracy +0.010 from the low to",
         ),
-        (PAPER, "Only the paper's test rejects after Holm's correction: audited p = 0.50; paper's p < 0.001."),
+        (PAPER, "Only the paper's test rejects after Holm's correction: primary p = 0.50; paper's p < 0.001."),
         ({"paper_p": 0.04}, "Only the paper's test rejects, and not after Holm's correction"),
-        ({"paper_p": 0.04, "audited_p": 0.03}, "Both tests reject, but not after Holm's correction"),
-        ({}, "Neither test rejects: audited p = 0.50; paper's p = 0.50."),
+        ({"paper_p": 0.04, "primary_p": 0.03}, "Both tests reject, but not after Holm's correction"),
+        ({}, "Neither test rejects: primary p = 0.50; paper's p = 0.50."),
         ({"paper_p": NONE}, "paper's not testable."),
     ],
 )
@@ -108,13 +108,13 @@ def test_reasons_to_look(row: dict[str, float], words: str):
 
 
 def test_what_could_have_been_seen_over_runs():
-    def checked(audited: float | None, paper: float | None, paper_alarms: float = 0.05) -> Verdict:
-        alarms = {"audited": 0.05, "paper": paper_alarms}
-        return Verdict("no_evidence", "", None, None, None, {"audited": audited, "paper": paper}, alarms, 0.05)
+    def checked(primary: float | None, paper: float | None, paper_alarms: float = 0.05) -> Verdict:
+        alarms = {"primary": 0.05, "paper": paper_alarms}
+        return Verdict("no_evidence", "", None, None, None, {"primary": primary, "paper": paper}, alarms, 0.05)
 
     sentence = could_have_seen([checked(0.031, 0.11), checked(0.042, None)])
     assert sentence.startswith("For the 2 runs shown in detail")
-    assert "the audited test would detect a gap of 0.03 to 0.04" in sentence
+    assert "the primary test would detect a gap of 0.03 to 0.04" in sentence
     assert "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried)" in sentence
     assert "the paper's test would detect none of the gaps tried" in could_have_seen([checked(0.03, None)])
     unsound = checked(0.03, None, paper_alarms=0.9)

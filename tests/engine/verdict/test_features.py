@@ -30,11 +30,11 @@ def test_the_numbers_are_those_of_the_tests():
         paper = permutation_test(run.confidence, run.correct, rho)
         assert table.loc[name, "max_gap"] == paper.observed
         assert table.loc[name, "paper_p"] == paper.p_value
-        assert table.loc[name, "audited_p"] == trend_test(run.confidence, run.correct, rho).p_value
+        assert table.loc[name, "primary_p"] == trend_test(run.confidence, run.correct, rho).p_value
     # Holm: the smallest of m p-values is multiplied by m.
-    assert table["audited_p"].idxmin() == "telling"
-    assert table.loc["telling", "audited_p_holm"] == pytest.approx(len(table) * table.loc["telling", "audited_p"])
-    assert table.loc["idle", "audited_p_holm"] > 0.05
+    assert table["primary_p"].idxmin() == "telling"
+    assert table.loc["telling", "primary_p_holm"] == pytest.approx(len(table) * table.loc["telling", "primary_p"])
+    assert table.loc["idle", "primary_p_holm"] > 0.05
 
 
 def test_a_run_that_has_nothing_to_test():

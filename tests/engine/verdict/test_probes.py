@@ -78,8 +78,8 @@ def test_the_issues_example_in_words(repeating):
 
 
 def test_each_step_knows_no_more_than_it_shows(repeating):
-    audited = made_up(repeating, 0.031, -0.002, 0.001, hits=9)
-    naive, capacity = (judge_probes(audited, step=step).sentence for step in ("naive", "capacity"))
+    primary = made_up(repeating, 0.031, -0.002, 0.001, hits=9)
+    naive, capacity = (judge_probes(primary, step=step).sentence for step in ("naive", "capacity"))
     assert naive.startswith("The naive reading, which misleads: “A network")
     assert naive.endswith("so routing tells how far confidence can be trusted.” Two controls are missing.")
     assert "confidence alone" not in naive
@@ -110,9 +110,9 @@ def test_every_combination_of_controls(repeating, naive, matched, half, hits, ou
 
 
 def test_a_run_without_uplift_has_none_to_explain(repeating):
-    audited = made_up(repeating, -0.02, -0.05, 0.01, hits=9)
-    assert "so there is none to explain" in judge_probes(audited, step="naive").sentence
-    assert judge_probes(audited, step="capacity").sentence.endswith("There is no uplift to explain.")
+    primary = made_up(repeating, -0.02, -0.05, 0.01, hits=9)
+    assert "so there is none to explain" in judge_probes(primary, step="naive").sentence
+    assert judge_probes(primary, step="capacity").sentence.endswith("There is no uplift to explain.")
     unclear = judge_probes(made_up(repeating, 0.02, 0.01, 0.05, hits=9), step="capacity").sentence
     assert "Capacity alone may account for the uplift" in unclear
 
@@ -132,24 +132,24 @@ def test_a_stand_in_is_called_one(repeating):
 def test_no_profile_says_what_confidence_alone_explains():
     rng = np.random.default_rng(2)
     confidence = rng.uniform(0.4, 1, 300)
-    audited = audit(confidence, np.empty((300, 0)), rng.random(300) < confidence, n_inits=2, epochs=20)
+    primary = audit(confidence, np.empty((300, 0)), rng.random(300) < confidence, n_inits=2, epochs=20)
     for step in STEPS:
-        verdict = judge_probes(audited, kind="nothing", step=step)
+        verdict = judge_probes(primary, kind="nothing", step=step)
         assert verdict.outcome == "untestable"
-        assert f"explains {audited.mean['conf_lin']:.3f} of the error with a line".replace("-", "−") in verdict.sentence
+        assert f"explains {primary.mean['conf_lin']:.3f} of the error with a line".replace("-", "−") in verdict.sentence
 
 
 def test_a_constant_error_leaves_nothing_to_explain():
     rng = np.random.default_rng(3)
-    audited = audit(np.full(60, 0.8), rng.random((60, 2)), np.ones(60), n_inits=2, epochs=5, n_shuffles=2)
-    verdict = judge_probes(audited)
+    primary = audit(np.full(60, 0.8), rng.random((60, 2)), np.ones(60), n_inits=2, epochs=5, n_shuffles=2)
+    verdict = judge_probes(primary)
     assert verdict.outcome == "untestable"
     assert "the same for every held-out sample" in verdict.sentence
 
 
 def test_an_error_that_hardly_varies_is_no_evidence(repeating):
-    audited = made_up(repeating, 0.10, 0.05, 0.01, hits=0)
-    hardly = replace(audited, notes=(Note("near_constant_target", "hardly varies"),))
+    primary = made_up(repeating, 0.10, 0.05, 0.01, hits=0)
+    hardly = replace(primary, notes=(Note("near_constant_target", "hardly varies"),))
     verdict = judge_probes(hardly)
     assert verdict.outcome == "unreliable"
     assert verdict.sentence.endswith("no evidence either way.")

@@ -61,7 +61,7 @@ FEATURES = [
         {"n_shuffles": whole(1, 4), "n_bins": BINS, "quantiles": QUANTILES, **SUPPORT, **DRAWS},
         {"n_shuffles": 3},
         missing=dict.fromkeys(
-            ("p_values", "shuffled", "holm", "effect", "paper", "audited", "paper_holm", "audited_holm"), UNTESTABLE
+            ("p_values", "shuffled", "holm", "effect", "paper", "primary", "paper_holm", "primary_holm"), UNTESTABLE
         ),
         covers=(feature_search.search_features, verdict_features.search_sentence),
         at_most=80,
@@ -73,7 +73,7 @@ FEATURES = [
         {"quantiles": QUANTILES, **SUPPORT},
         also=("feature",),
         covers=(verdict_features.judge_scores, verdict_features.score_row),
-        missing=dict.fromkeys(("paper_p", "audited_p", "paper_p_holm", "audited_p_holm", "max_gap"), UNTESTABLE),
+        missing=dict.fromkeys(("paper_p", "primary_p", "paper_p_holm", "primary_p_holm", "max_gap"), UNTESTABLE),
     ),
 ]
 

@@ -124,7 +124,7 @@ PROBE_SETTINGS = {
 UNDEFINED = dict.fromkeys(("r2", "mean", "std", "value", "low", "high", *PROBES), CONSTANT)
 
 
-def _audited(confidence: Any, entropies: Any, correct: Any, **settings: Any) -> object:
+def _primary(confidence: Any, entropies: Any, correct: Any, **settings: Any) -> object:
     result = probes.audit(confidence, entropies, correct, **settings)
     seen = [probes.predicted_against_actual(result, name, n_groups=4) for name in result.predictions]
     steps = [verdict_probes.judge_probes(result, step=step) for step in ("naive", "capacity", "shuffle")]
@@ -150,7 +150,7 @@ def _pooled(run: Any, **settings: Any) -> object:
 PROBE_ENTRIES = [
     Entry(
         "probes.audit",
-        _audited,
+        _primary,
         {"confidence": CONFIDENCE, "entropies": WILD_PROFILE, "correct": CORRECT},
         {**PROBE_SETTINGS, "names": Kind(lambda s: TEXT.valid(s).map(lambda t: [t] * s.layers))},
         SMALL_PROBES,

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine import controls, gaps, metrics, verdict
 from engine.controls import table as trust
-from engine.core import contingency, intervals, pvalues, splitting
+from engine.core import contingency, intervals, pvalues, rounding, splitting
 from engine.gaps import TESTS
 from engine.metrics import reliability
 from engine.verdict import wording as verdict_browse
@@ -58,6 +58,7 @@ METRICS = [
         "reliability_table", metrics.reliability_table, PAIR, {"n_bins": BINS, "matching": MATCHING}, missing=ACCURACIES
     ),
     Entry("tertiles", metrics.tertiles, {"rho": RHO}, {"quantiles": QUANTILES}),
+    Entry("find_rounding", rounding.find_rounding, {"confidence": CONFIDENCE}),
     Entry("expected_ece", reliability.expected_ece, {"confidence": CONFIDENCE}, {"n_bins": BINS}),
     Entry(
         "calibration_summary",
@@ -124,6 +125,13 @@ GAPS = [
         {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "n_permutations": whole(1, 30), **DRAWS},
     ),
     Entry("shape_test", gaps.shape_test, TRIPLE, {"clusters": LABELS}),
+    Entry(
+        "effect_by_decile",
+        gaps.effect_by_decile,
+        {**TRIPLE, "outputs": PROBABILITIES},
+        {"rung": whole(0, 3), "n_groups": whole(2, 12), **DRAWS},
+        missing=dict.fromkeys(("values", "low", "high", "fitted"), "ties leave no sample in the group"),
+    ),
     Entry("ladder_test", gaps.ladder_test, {**TRIPLE, "outputs": PROBABILITIES}, DRAWS),
     Entry(
         "weighted_gap_test",
@@ -162,7 +170,7 @@ GAPS = [
         covers=(gaps.bootstrap_gap_of_counts,),
     ),
     Entry("TestSettings", gaps.TestSettings, {}, {"n_bins": BINS, "quantiles": QUANTILES, **SUPPORT}),
-    Entry("audited_bins", gaps.audited_bins, {"n_samples": whole(0, 1000)}),
+    Entry("primary_bins", gaps.primary_bins, {"n_samples": whole(0, 1000)}),
     Entry("adjust_pvalues", pvalues.adjust_pvalues, {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)}),
     Entry(
         "adjust_tested",
@@ -174,7 +182,7 @@ GAPS = [
 ]
 
 
-def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "audited_cmh"), **settings: Any) -> object:
+def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "primary_cmh"), **settings: Any) -> object:
     alarms = controls.false_alarm_rate(confidence, correct, rho, tests=tests, **settings)
     power = controls.power_curve(confidence, correct, rho, tests=tests, deltas=(0.0, 0.2), **settings)
     return trust.controls_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
