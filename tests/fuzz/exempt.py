@@ -94,7 +94,6 @@ REASONS: dict[str, tuple[object, ...]] = {
         verdict_benchmark.BenchmarkVerdict,
         verdict_probes.ProbeVerdict,
         verdict_sweep.CacheVerdict,
-        verdict_sweep.StabilityVerdict,
     ),
     BEHIND: (
         binning.histogram_edges,
@@ -171,6 +170,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         wording.name_cells,
         wording.print_value,
         wording.run_names,
+        wording.signed,
         wording.variant_label,
         verdict_sweep.could_have_seen,
     ),
