@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -68,7 +69,10 @@ def _effects(summary: CacheSummary, whole: PooledEffect) -> Iterator[Item]:
     drawn = summary.counted[summary.counted["p_value"].notna()]
     reach = sweep.effect_reach(drawn)
     for name, part in drawn.groupby("dataset_name", sort=False):
-        yield figure(sweep.effects(part, summary.cells, whole, reach, _THEME), f"Effect of every run on {name}, pooled")
+        height = sweep.effects(part, summary.cells, whole, reach, _THEME).layout.height
+        for cells in np.array_split(part["cell"].unique(), -(-height // _TALLEST)):
+            piece = sweep.effects(part[part["cell"].isin(cells)], summary.cells, whole, reach, _THEME)
+            yield figure(piece, f"Effect of every run on {name}, pooled")
 
 
 def _forests(counted: pd.DataFrame) -> Iterator[Item]:
