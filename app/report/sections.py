@@ -151,12 +151,14 @@ def _lacking(row: pd.Series, found: Study) -> Iterator[str]:
 def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
     """The numbers of the paper's Table 1, for this run."""
     summary = found.diagram.summary
+    debiased = summary.debiased
     classes = "" if pd.isna(row["n_classes"]) else f", {row['n_classes']} classes"
     layers = f", {row['n_layers']} routing layers" if row["n_layers"] else ""
     numbers = {
         "Samples": f"{row['n_samples']:,}{classes}{layers}",
         "Accuracy": f"{summary.accuracy:.4f}, mean confidence {summary.mean_confidence:.4f}",
         "Raw ECE": f"{summary.ece:.4f}, about {summary.ece_if_calibrated:.4f} if calibrated perfectly",
+        "Debiased ECE": f"{debiased.estimate:.4f}, 95 % interval {debiased.low:.4f} to {debiased.high:.4f}",
     }
     if found.tested is None:
         return numbers
