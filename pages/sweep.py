@@ -56,7 +56,7 @@ if verdict.pooled is not None:
         ),
         "cells",
         names={
-            "cell": "Cell", "n": "Seeds", "effect": "Pooled effect", "effect_interval": "95 % interval",
+            "cell": "Cell", "n": "Seeds", "effect": "Effect", "effect_interval": "95 % interval",
             "p_value": "p", "p_corrected": "p, corrected", "signs": "Signs", "verdict_rejections": "Reject",
         },
         formats=dict.fromkeys(["p_value", "p_corrected"], "%.2g") | {"effect": "%+.3f"},

@@ -40,7 +40,7 @@ def effects(rows: pd.DataFrame, cells: pd.DataFrame, whole: PooledEffect, reach:
     seeds = kept.groupby("cell", sort=False)
     drawn = row_figure(
         theme,
-        title=f"{kept['dataset_name'].iloc[0]}: zero excluded in {beyond} of {counted(len(shown), 'cell')}"
+        title=f"{kept['dataset_name'].iloc[0]}: {beyond} of {counted(len(shown), 'cell')} off zero"
         + (f", {shown['found'].sum()} after Holm" if beyond else ""),
         x="change of accuracy, low to high third",
         cells=[WHOLE, *(seeds["backbone_name"].first() + " · " + seeds["variant_name"].first())],
