@@ -310,14 +310,15 @@ def rule_not_met(evidence: Evidence) -> Finding:
 
 
 def within_noise(evidence: Evidence) -> Finding:
-    z = evidence["norms"].set_index("run_id")[["routing_z", "norm_z"]].astype(float).dropna().abs()
+    z = evidence["norms"].set_index("run_id")[["routing_z", "norm_z", "random_z"]].astype(float)
+    z = z.dropna().abs()
     if z.empty:
         return Finding("not answerable", "no run with logits can be tested", {"n": 0})
-    n, (routing, other) = len(z), (z > norm.ppf(1 - ALPHA / 2)).sum().tolist()
+    n, (routing, other, noise) = len(z), (z > norm.ppf(1 - ALPHA / 2)).sum().tolist()
     high = chance_range(evidence["gaps"].query("run_id in @z.index"), ALPHA)[1]
     found = (
         f"routing is outside the 95 % band of a random feature in {routing} of {counted(n, 'run')} (by chance at most "
-        f"{high} in 97.5 % of cases), the logit norm in {other}"
+        f"{high} in 97.5 % of cases), the logit norm in {other}, random numbers themselves in {noise}"
     )
     return decide(routing > high, found, {"n": n, "routing": routing, "norm": other, "by_chance_at_most": high})
 
