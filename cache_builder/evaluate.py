@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cache_builder.block_norms import capture_block_norms
 from cache_builder.datasets import Images, to_input
 from cache_builder.progress import UNDER_WAY, quiet
-from cache_builder.routing import capture_entropies, routing_layers
+from cache_builder.taps import NormTap, RoutedTap, routing_places, tap
 from engine.core.types import Progress
 
 EVALUATION_BATCH = 250
@@ -70,10 +69,10 @@ def _evaluate(
     device: torch.device,
     progress: Progress,
 ) -> Outputs:
-    is_routing = bool(routing_layers(model))
+    how = RoutedTap() if routing_places(model) else NormTap()
     n_samples, done, started = len(images.labels), 0, time.perf_counter()
     logits, captured = np.empty((n_samples, 0), np.float32), np.empty((n_samples, 0), np.float32)
-    with (capture_entropies if is_routing else capture_block_norms)(model) as capture:
+    with tap(model, how) as capture:
         for pixels in images.batches(EVALUATION_BATCH):
             batch = model(to_input(torch.from_numpy(pixels).to(device), moments, image_size)).float().cpu().numpy()
             values = capture.take().float().cpu().numpy()
@@ -86,4 +85,4 @@ def _evaluate(
             rate = done / (time.perf_counter() - started)
             end = UNDER_WAY if done < n_samples else ""
             progress(done / n_samples, f"{done:,} of {n_samples:,} images, {rate:,.0f} images per second{end}")
-    return Outputs(logits, captured, tuple(capture.names), is_routing)
+    return Outputs(logits, captured, tuple(capture.names), how.is_routing)

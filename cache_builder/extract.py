@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,20 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp, softmax
-from torch import nn
+from torch import Tensor, nn
 
 from cache_builder.checkpoint import check_images, load_weights, read_weights
 from cache_builder.config import RunConfig
-from cache_builder.datasets import ImageData, StoredData, Watched
+from cache_builder.datasets import ImageData, StoredData, Watched, to_input
 from cache_builder.datasets import moments as moments_of
 from cache_builder.devices import pick_device
-from cache_builder.evaluate import Outputs, evaluate
+from cache_builder.evaluate import EVALUATION_BATCH, Outputs, evaluate
 from cache_builder.models.registry import backbone as backbone_named
 from cache_builder.models.registry import create_model
 from cache_builder.progress import quiet
 from cache_builder.provenance import describe
-from cache_builder.routing import RoutingLayer, routing_layers
+from cache_builder.tapped_run import extract_run as extract_run
+from cache_builder.taps import NormTap, Place, RoutedTap, routing_places
 from cache_builder.train import Trained, build_model, input_size
 from engine.core import validation
 from engine.core.errors import InvalidInput
@@ -38,11 +39,12 @@ Data = ImageData | StoredData
 """A data set in memory, or as it lies on disk."""
 
 
-def _captured_fields(outputs: Outputs, layers: list[RoutingLayer]) -> dict[str, Any]:
+def _captured_fields(outputs: Outputs, places: tuple[Place, ...]) -> dict[str, Any]:
     """A routing profile goes to `entropies`, block norms to extra columns."""
     if outputs.is_routing:
-        return {"entropies": outputs.captured, "layers": [Layer(layer.name, layer.n_sources) for layer in layers]}
-    return {"extra": dict(zip(outputs.names, outputs.captured.T, strict=True))}
+        layers = [Layer(place.name, place.n_sources) for place in places]
+        return {"entropies": outputs.captured, "layers": layers, "capture": RoutedTap().describe()}
+    return {"extra": dict(zip(outputs.names, outputs.captured.T, strict=True)), "capture": NormTap().describe()}
 
 
 def _history_fields(history: dict[str, list[Any]]) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _record(
         "epoch": config.epochs,
         "logits": outputs.logits,
         "labels": labels,
-        **_captured_fields(outputs, routing_layers(model)),
+        **_captured_fields(outputs, routing_places(model)),
         "config": config.as_dict(),
     }
     return RunRecord(**{**fields, **others})
@@ -200,19 +202,53 @@ def _scale(name: str, values: Sequence[float], channels: int) -> list[float]:
     return [validation.number(name, value, 0.0, 1.0) for value in values] * (channels // len(values))
 
 
+def _of_timm(backbone: str) -> list[list[float]]:
+    usual = backbone_named(backbone)
+    return [list(usual.mean), list(usual.std)]
+
+
+def _in_pixels(means: Sequence[float], deviations: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """The same for pixels of 0..255, as `to_input` takes them."""
+    first, second = ((torch.tensor(v, dtype=torch.float64) * 255).float().view(-1, 1, 1) for v in (means, deviations))
+    return first, second
+
+
 def _normalisation(
-    data: Data, backbone: str, mean: Sequence[float] | None, std: Sequence[float] | None
+    data: Data, backbone: str | None, mean: Sequence[float] | None, std: Sequence[float] | None
 ) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel in 0..1: as given, else those of timm's weights, else the data's."""
-    usual, channels = backbone_named(backbone), data.test.channels
-    own: list[list[float]] = [list(usual.mean), list(usual.std)]
-    if len(usual.mean) != channels and (mean is None or std is None):
+    channels, own = data.test.channels, [[], []] if backbone is None else _of_timm(backbone)
+    if len(own[0]) != channels and (mean is None or std is None):
         own = [(moment.flatten().double() / 255).tolist() for moment in moments_of(data.training())]
     means = own[0] if mean is None else _scale("--mean", mean, channels)
     deviations = own[1] if std is None else _scale("--std", std, channels)
     if min(deviations) <= 0:
         raise InvalidInput("--std", "numbers above 0", validation.shown(deviations))
     return means, deviations
+
+
+class ImageBatches:
+    """Normalised test images with their labels, batch by batch, as `extract_run` takes them."""
+
+    def __init__(
+        self,
+        data: Data,
+        image_size: int,
+        backbone: str | None = None,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        subset: Subset = WHOLE,
+    ) -> None:
+        self.images = Watched(data.test, subset.rows(len(data.test.labels)))
+        self.image_size, self.moments = image_size, _in_pixels(*_normalisation(data, backbone, mean, std))
+
+    def __len__(self) -> int:
+        return -(-len(self.images.labels) // EVALUATION_BATCH)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        labels = torch.split(torch.from_numpy(self.images.labels), EVALUATION_BATCH)
+        for pixels, some in zip(self.images.batches(EVALUATION_BATCH), labels, strict=True):
+            yield to_input(torch.from_numpy(pixels), self.moments, self.image_size), some
 
 
 def extract_timm(
@@ -231,9 +267,6 @@ def extract_timm(
 ) -> RunRecord:
     """Evaluate a timm checkpoint of a plain model; without routing, its per-block norms become extra columns."""
     means, deviations = _normalisation(data, backbone, mean, std)
-    moments = [
-        (torch.tensor(values, dtype=torch.float64) * 255).float().view(-1, 1, 1) for values in (means, deviations)
-    ]
     chosen = pick_device(device)
     weights = read_weights(Path(path))
     model = create_model(backbone, n_classes=data.n_classes, image_size=image_size, channels=data.test.channels)
@@ -242,7 +275,7 @@ def extract_timm(
     )
     started = time.perf_counter()
     images = Watched(data.test, subset.rows(len(data.test.labels)))
-    outputs = evaluate(model.to(chosen), images, (moments[0], moments[1]), image_size, chosen, progress)
+    outputs = evaluate(model.to(chosen), images, _in_pixels(means, deviations), image_size, chosen, progress)
     return RunRecord(
         run_id=run_id,
         suite=suite,
@@ -251,7 +284,7 @@ def extract_timm(
         variant="baseline",
         logits=outputs.logits,
         labels=images.labels,
-        **_captured_fields(outputs, []),
+        **_captured_fields(outputs, ()),
         config={
             "backbone": backbone,
             "checkpoint": Path(path).name,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cache_builder.config import RunConfig
 from cache_builder.datasets import dataset_facts
-from cache_builder.routing import routing_layers
+from cache_builder.taps import routing_places
 from cache_builder.train import build_model, epoch_length, input_size, loss_of
 
 STATE_BYTES = 16
@@ -54,7 +54,7 @@ def _size(config: RunConfig, n_classes: int, channels: int) -> tuple[int, int, i
         loss = loss_of(model, images, labels, config)  # kept, and with it everything saved, until the sum is taken
         n_bytes = sum(storage.nbytes() for storage in saved.values())
     assert loss.requires_grad
-    return sum(parameter.numel() for parameter in model.parameters()), len(routing_layers(model)), n_bytes
+    return sum(parameter.numel() for parameter in model.parameters()), len(routing_places(model)), n_bytes
 
 
 def plan(config: RunConfig, data: Path) -> Planned:

@@ -101,7 +101,9 @@ def choose_mapping(table: Table) -> ColumnMapping:
             format_func=OUTPUTS.get,
             key=f"{key}-kind",
         )
-        mapping = ColumnMapping(label=one("True class", guess.label, "label"))
+        mapping = ColumnMapping(
+            label=one("True class", guess.label, "label"), cluster=one("Cluster", guess.cluster, "cluster")
+        )
     with second:
         if outputs == "confidence":
             chosen = {role: one(label, getattr(guess, role), role) for role, label in _SINGLES.items()}

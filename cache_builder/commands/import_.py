@@ -33,8 +33,8 @@ _SINGLE = {
     "confidence": "column of top probabilities",
     "correct": "column of 0/1 correctness",
     "prediction": "column of predicted class numbers",
+    "cluster": "column of numbers of what samples share, such as the sequence of a token",
 }
-_EMPTY = ColumnMapping()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     outputs.add_argument("--logits", metavar="PATTERN", help="matrix column, or one column per class")
     outputs.add_argument("--probabilities", metavar="PATTERN", help="the same for probabilities")
     outputs.add_argument("--confidence", metavar="COLUMN", help=_SINGLE["confidence"])
-    for name in ("correct", "prediction", "label"):
+    for name in ("correct", "prediction", "label", "cluster"):
         parser.add_argument(f"--{name}", metavar="COLUMN", help=_SINGLE[name])
     parser.add_argument("--profile", metavar="PATTERN", nargs="+", default=(), help="routing entropies in [0, 1]")
     parser.add_argument(
@@ -102,13 +102,11 @@ def chosen_mapping(table: Table, arguments: argparse.Namespace) -> ColumnMapping
         return choose_columns(columns, patterns, f"--{role}")
 
     mapping = guess_mapping(columns)
+    others = ColumnMapping(label=mapping.label, profile=mapping.profile, cluster=mapping.cluster)
     if arguments.logits is not None:
-        mapping = replace(
-            _EMPTY, label=mapping.label, profile=mapping.profile, logits=named("logits", [arguments.logits])
-        )
+        mapping = replace(others, logits=named("logits", [arguments.logits]))
     elif arguments.probabilities is not None:
-        probabilities = named("probabilities", [arguments.probabilities])
-        mapping = replace(_EMPTY, label=mapping.label, profile=mapping.profile, probabilities=probabilities)
+        mapping = replace(others, probabilities=named("probabilities", [arguments.probabilities]))
     elif any(getattr(arguments, role) is not None for role in ("confidence", "correct", "prediction")):
         classes = {*mapping.logits, *mapping.probabilities}
         mapping = guess_mapping({name: values for name, values in columns.items() if name not in classes})

@@ -27,11 +27,11 @@ def silent(share: float, text: str) -> None:
     """Progress that nobody follows."""
 
 
-_DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1}
-_OPTIONAL = ("logits", "labels", "predictions")
+_DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1, "clusters": 1}
+_OPTIONAL = ("logits", "labels", "predictions", "clusters")
 
 COLUMNS = frozenset({*_DIMENSIONS, "extra"})
-"""What can be read of a run, one by one; confidence and correct are always read."""
+"""What can be read of a run, one by one; confidence, correct and clusters are always read."""
 WITHOUT_LOGITS = COLUMNS - {"logits"}
 """What browsing needs: the logits are most of the bytes."""
 
@@ -58,6 +58,7 @@ class RunData:
     logits : (n, K) float64 or None.
     labels, predictions : (n,) int64 or None.
     extra : further per-sample columns by name (other people's uncertainty scores, for example).
+    clusters : (n,) int64 or None, the number of what a sample shares with others (the sequence of a token), from 0.
 
     Any but confidence and correct may be `NotRead`; asking for it is then an error.
     """
@@ -70,6 +71,7 @@ class RunData:
     labels: IntArray | None = None
     predictions: IntArray | None = None
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
+    clusters: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Shapes and types only: values are checked by the functions that use them."""

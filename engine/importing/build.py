@@ -75,6 +75,8 @@ def build_record(
             chosen = getattr(mapping, argument)
             if chosen is not None:
                 fields[role] = _vector(columns, chosen, argument)
+    if mapping.cluster is not None:
+        fields["clusters"] = validation.vector("cluster", _vector(columns, mapping.cluster, "cluster"))
     if mapping.profile:
         fields["entropies"] = _matrix(columns, mapping.profile, "profile")
     return RunRecord(

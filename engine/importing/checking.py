@@ -28,6 +28,7 @@ ROLES = {
     "prediction": "predicted class",
     "profile": "routing entropy",
     "extra": "further feature",
+    "cluster": "cluster",
 }
 UNUSED = "not used"
 _MATRICES = (ROLES["logits"], ROLES["probabilities"], ROLES["profile"], UNUSED)
@@ -79,6 +80,7 @@ def _roles(mapping: ColumnMapping) -> Iterator[Problem]:
 def _used(mapping: ColumnMapping) -> list[str]:
     outputs = mapping.logits or mapping.probabilities
     singles = [mapping.label] if outputs else [mapping.confidence, mapping.correct, mapping.prediction, mapping.label]
+    singles.append(mapping.cluster)
     named = [*outputs, *(name for name in singles if name is not None), *mapping.profile, *mapping.extra]
     return list(dict.fromkeys(named))
 
@@ -113,6 +115,8 @@ def _values(columns: Columns, mapping: ColumnMapping) -> Iterator[Problem]:
         if name in FEATURES:
             yield _whole(name, "another name: this one is a built-in feature's", "it")
         yield from _numbers(columns[name], name)
+    if mapping.cluster is not None:
+        yield from _numbers(columns[mapping.cluster], mapping.cluster)
 
 
 def _outcomes(columns: Columns, mapping: ColumnMapping) -> Iterator[Problem]:

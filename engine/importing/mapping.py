@@ -16,6 +16,7 @@ _LABEL = ("label", "labels", "ground_truth", "groundtruth", "gt", "target", "tar
 _PREDICTION = ("pred", "preds", "prediction", "predictions", "predicted", "pred_label", "y_pred", "y_hat")
 _CONFIDENCE = ("conf", "confs", "confidence", "confidences", "max_prob", "max_probability", "msp", "p_max")
 _CORRECT = ("correct", "correctness", "is_correct", "hit", "hits")
+_CLUSTER = ("cluster", "clusters", "cluster_id")
 _LOGITS = ("logits", "logit")
 _PROBABILITIES = ("probs", "prob", "probabilities", "probability", "softmax", "p")
 _PROFILE = ("entropies", "profile", "routing_profile", "routing", "h")
@@ -36,28 +37,30 @@ class ColumnMapping:
     prediction: str | None = None
     profile: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    cluster: str | None = None
 
 
 def guess_mapping(columns: Columns) -> ColumnMapping:
-    """The first complete description of outcomes that common names offer, and a profile if there is one.
+    """The first complete description of outcomes that common names offer, and a profile and clusters if there are any.
 
     Logits with labels come first, then probabilities with labels, then confidence with correctness or with predictions
     and labels. What is missing stays empty, and `build_record` says so. Extra columns are never guessed.
     """
-    label = _single(columns, _LABEL)
+    label, cluster = _single(columns, _LABEL), _single(columns, _CLUSTER)
     confidence, correct = _single(columns, _CONFIDENCE), _single(columns, _CORRECT)
     logits, probabilities = _matrix(columns, _LOGITS), _matrix(columns, _PROBABILITIES)
     profile = _matrix(columns, _PROFILE, at_least=1)
     if logits and (label or not confidence):
-        return ColumnMapping(logits=logits, label=label, profile=profile)
+        return ColumnMapping(logits=logits, label=label, profile=profile, cluster=cluster)
     if probabilities and (label or not confidence):
-        return ColumnMapping(probabilities=probabilities, label=label, profile=profile)
+        return ColumnMapping(probabilities=probabilities, label=label, profile=profile, cluster=cluster)
     return ColumnMapping(
         label=label,
         confidence=confidence,
         correct=correct,
         prediction=_single(columns, _PREDICTION),
         profile=profile,
+        cluster=cluster,
     )
 
 
@@ -143,7 +146,7 @@ def column_groups(columns: Columns) -> dict[str, tuple[str, ...]]:
 def with_extra(columns: Columns, mapping: ColumnMapping) -> ColumnMapping:
     """The mapping with the plain columns that are left over as further columns, a dozen at most, numbering aside."""
     used = {*mapping.logits, *mapping.probabilities, *mapping.profile}
-    used |= {mapping.label, mapping.confidence, mapping.correct, mapping.prediction} - {None}  # type: ignore[arg-type]
+    used |= {value for value in vars(mapping).values() if isinstance(value, str)}
     left = [
         name
         for name, values in columns.items()

@@ -248,14 +248,15 @@ def block_sizes(evidence: Evidence) -> Cells:
 
 @table_of(NO_LOGITS)
 def intervals(evidence: Evidence) -> Cells:
-    """Each run by itself, with 95 % bootstrap intervals of the headline metrics."""
+    """Each run by itself, with the 95 % intervals of those headline metrics that have one."""
     rows = with_cells(evidence["intervals"], evidence)
     names = {metric: column for column, metric in HEADLINE.items()}
     for row in rows[rows["metric"].isin(names)].to_dict("records"):
         name = f"{row['run']}: {_method(row['method'])}"
         column = names[row["metric"]]
         for end, field in (("", "value"), (" CI low", "ci_low"), (" CI high", "ci_high")):
-            yield name, f"{column}{end}", row[field], None, 1
+            if not pd.isna(row[field]):
+                yield name, f"{column}{end}", row[field], None, 1
 
 
 @table_of("this cache holds no runs")

@@ -20,10 +20,12 @@ from engine.store.identity import Identity
 
 _RUN_COLUMNS = (
     "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
-    "has_logits, extra_names, config, provenance, created_at"
+    "has_logits, extra_names, config, provenance, capture, created_at"
 )
+_ADDED_IN_2 = {"capture": "'{}'", "cluster": "NULL::INTEGER"}
+"""Columns that a cache of version 1 lacks, and what stands for them."""
 _ATTEMPTS = 10
-_STORED = {name: name for name in COLUMNS} | {"labels": "label", "predictions": "prediction"}
+_STORED = {name: name for name in COLUMNS} | {"labels": "label", "predictions": "prediction", "clusters": "cluster"}
 _MAY_BE_MISSING = ("block_size", "seed", "epoch", "n_classes")
 
 
@@ -39,7 +41,9 @@ class Cache:
         self.path = path
         self._connection, self._file, self.identity = _open_one(path)
         self._failed = False
-        self.fingerprint = read_meta(self._connection).get("fingerprint", self.identity.head)
+        meta = read_meta(self._connection)
+        self._lacks = _ADDED_IN_2 if meta["schema_version"] == "1" else {}
+        self.fingerprint = meta.get("fingerprint", self.identity.head)
         """A short hash of the contents: equal for two caches exactly when their shards are."""
 
     def __enter__(self) -> Cache:
@@ -60,13 +64,13 @@ class Cache:
         return not self._failed and Identity.of(self._file) == self.identity and self.identity.is_at(self.path)
 
     def runs(self) -> pd.DataFrame:
-        """One row per run, in the order of their ids; `config` and `provenance` are JSON text."""
-        table = self._query(f"SELECT {_RUN_COLUMNS} FROM {ALIAS}.runs ORDER BY run_id")
+        """One row per run, in the order of their ids; `config`, `provenance` and `capture` are JSON text."""
+        table = self._query(f"SELECT {self._select(_RUN_COLUMNS.split(', '))} FROM {ALIAS}.runs ORDER BY run_id")
         frame = table.to_pandas().astype(dict.fromkeys(_MAY_BE_MISSING, "Int64"))
         return frame.assign(extra_names=pd.Series(table["extra_names"].to_pylist(), dtype=object))
 
     def load(self, run_id: str, columns: Collection[str] = COLUMNS) -> RunData:
-        """A run's samples in memory: confidence, correct, and of the rest those columns that are named.
+        """A run's samples in memory: confidence, correct, clusters, and of the rest those columns that are named.
 
         A run of 10^7 samples with 16 layers and 1,000 classes is 80 GB of logits, 1.3 GB of profiles and 90 MB of what
         a test on one extra column needs. Using a column that was not read is an error (`RunData`).
@@ -74,7 +78,7 @@ class Cache:
         wanted = _column_names(columns)
         shape = self._shape(run_id)
         stored = [_STORED[name] for name in sorted(wanted - {"logits"})]
-        samples = self._ordered(f"SELECT {', '.join(['sample_id', *stored])} FROM {ALIAS}.samples", run_id)
+        samples = self._ordered(f"SELECT {self._select(['sample_id', *stored])} FROM {ALIAS}.samples", run_id)
         n = samples.num_rows
         read: dict[str, Any] = {name: samples[name].to_numpy().copy() for name in ("confidence", "correct")}
         if "entropies" in wanted:
@@ -82,8 +86,8 @@ class Cache:
         if "extra" in wanted:
             extra = _matrix_from_lists(samples["extra"], len(shape["extra_names"]))
             read["extra"] = {name: extra[:, column].copy() for column, name in enumerate(shape["extra_names"])}
-        for name in wanted & {"labels", "predictions"}:
-            read[name] = _classes(samples[_STORED[name]])
+        for name in wanted & {"labels", "predictions", "clusters"}:
+            read[name] = _whole_numbers(samples[_STORED[name]])
         if "logits" in wanted:
             read["logits"] = self._logits(run_id, shape["n_classes"]) if shape["has_logits"] else None
         if n != shape["n_samples"] or (read.get("logits") is not None and len(read["logits"]) != n):
@@ -106,6 +110,9 @@ class Cache:
     def epoch_metrics(self, run_id: str) -> pd.DataFrame:
         """Columns epoch, name, value."""
         return self._of_run("epoch, name, value", "epoch_metrics", "epoch, name", run_id)
+
+    def _select(self, columns: Collection[str]) -> str:
+        return ", ".join(f"{self._lacks[name]} AS {name}" if name in self._lacks else name for name in columns)
 
     def _query(self, sql: str, run_id: str | None = None) -> Any:
         """An Arrow table. One cursor per call: a connection that two threads share refuses the second query."""
@@ -170,12 +177,12 @@ def _open_one(path: Path) -> tuple[duckdb.DuckDBPyConnection, BinaryIO, Identity
 
 
 def _column_names(columns: Collection[str]) -> set[str]:
-    """What to read: the columns named, and the two without which there is no run."""
+    """What to read: the columns named, the two without which there is no run, and what every variance needs."""
     if isinstance(columns, str) or not isinstance(columns, Collection):
         raise InvalidInput("columns", "a set of names of columns", validation.shown(columns))
     for name in columns:
         validation.choice("columns", name, sorted(COLUMNS))
-    return {"confidence", "correct", *columns}
+    return {"confidence", "correct", "clusters", *columns}
 
 
 def _matrix_from_lists(column: Any, width: int) -> FloatArray:
@@ -185,7 +192,7 @@ def _matrix_from_lists(column: Any, width: int) -> FloatArray:
     return values.reshape(len(column), width).astype(np.float64)
 
 
-def _classes(column: Any) -> IntArray | None:
+def _whole_numbers(column: Any) -> IntArray | None:
     if column.null_count == len(column):
         return None
     values: IntArray = column.to_numpy().astype(np.int64)

@@ -10,7 +10,7 @@ import duckdb
 
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.store.identity import HEADERS
-from engine.store.schema import SCHEMA_VERSION, TABLES
+from engine.store.schema import READABLE, TABLES
 
 ALIAS = "cache"
 REMEDY = "publish one with `python -m cache_builder publish`"
@@ -89,8 +89,8 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     if "meta" not in found:
         raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {REMEDY}")
     version = read_meta(connection).get("schema_version", "none")
-    if version != SCHEMA_VERSION:
-        raise SchemaMismatch(str(path), version, SCHEMA_VERSION)
+    if version not in READABLE:
+        raise SchemaMismatch(str(path), version, " or ".join(READABLE))
     if not found >= TABLES:
         raise NotACache(f"{path}: the tables {', '.join(sorted(TABLES - found))} are missing; {REMEDY}")
 

@@ -149,13 +149,15 @@ def _held(target: Path) -> tuple[dict[str, str], int] | None:
             return None
         raise CacheError(f"{target}: exists and is not a RouteCal cache; choose another path or remove it") from error
     try:
-        digests = json.loads(read_meta(connection).get("shards", "{}"))
+        meta = read_meta(connection)
+        digests = json.loads(meta.get("shards", "{}"))
         sizes = dict(connection.execute(_WHOLE_RUNS).fetchall())
     except (duckdb.Error, ValueError):
         return None
     finally:
         connection.close()
-    return (digests, sum(sizes.values())) if sizes.keys() == digests.keys() else None
+    whole = sizes.keys() == digests.keys() and meta["schema_version"] == SCHEMA_VERSION
+    return (digests, sum(sizes.values())) if whole else None
 
 
 def _is_damaged_database(path: Path) -> bool:
@@ -199,6 +201,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, record: RunRecord) -> None:
                 "correct": pa.array(record.correct),
                 "entropies": _lists_from_matrix(record.entropies),
                 "extra": _lists_from_matrix(extra),
+                "cluster": pa.nulls(n, pa.int32()) if record.clusters is None else pa.array(record.clusters),
             }
         ),
         "epochs": pa.Table.from_pandas(record.epochs.assign(run_id=record.run_id), preserve_index=False),
@@ -224,6 +227,7 @@ def _run_row(record: RunRecord) -> dict[str, object]:
         "extra_names": list(record.extra_names),
         "config": json.dumps(record.config, sort_keys=True),
         "provenance": json.dumps(record.provenance, sort_keys=True),
+        "capture": json.dumps(record.capture, sort_keys=True),
         "created_at": record.created_at,
     }
 

@@ -148,7 +148,9 @@ class RunRecord:
     layers : L names and numbers of sources; H_1, H_2, ... if not given.
     extra : further per-sample columns, float32.
     epochs : columns epoch, layer (from 1), mean_entropy, std_entropy.  epoch_metrics : columns epoch, name, value.
-    config, provenance : what JSON can hold.  created_at : UTC, without a time zone; now if not given.
+    clusters : (n,) any labels of what samples share (the sequence of a token), kept as 0, 1, ...; None without.
+    config, provenance, capture (how the profile was read off the model) : what JSON can hold.
+    created_at : UTC, without a time zone; now if not given.
     """
 
     run_id: str
@@ -168,10 +170,12 @@ class RunRecord:
     entropies: FloatArray = _FILLED_IN
     layers: Sequence[Layer] = ()
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
+    clusters: IntArray | None = None
     epochs: pd.DataFrame = _FILLED_IN
     epoch_metrics: pd.DataFrame = _FILLED_IN
     config: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    capture: Mapping[str, Any] = field(default_factory=dict)
     created_at: datetime = _FILLED_IN
 
     def __post_init__(self) -> None:
@@ -196,8 +200,10 @@ class RunRecord:
         if not self.epochs["layer"].between(1, self.n_layers).all():
             raise InvalidInput("epochs.layer", f"layer numbers from 1 to {self.n_layers}", "others")
         self._set("epoch_metrics", _frame("epoch_metrics", self.epoch_metrics, METRIC_COLUMNS))
-        self._set("config", _json("config", self.config))
-        self._set("provenance", _json("provenance", self.provenance))
+        if self.clusters is not None:
+            self._set("clusters", validation.clusters(self.clusters, self.n_samples))
+        for name in ("config", "provenance", "capture"):
+            self._set(name, _json(name, getattr(self, name)))
         created: object = datetime.now(UTC) if self.created_at is None else self.created_at
         if not isinstance(created, datetime):
             raise InvalidInput("created_at", "a date with time", validation.shown(created))
@@ -320,4 +326,5 @@ class RunRecord:
             labels=self.labels,
             predictions=self.predictions,
             extra={name: column.astype(np.float64) for name, column in self.extra.items()},
+            clusters=self.clusters,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
+READABLE = ("1", SCHEMA_VERSION)
+"""Version 1 has neither `runs.capture` nor `samples.cluster`."""
 
 DDL = """
 CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
@@ -11,11 +13,12 @@ CREATE TABLE runs (
     variant VARCHAR NOT NULL, block_size INTEGER, seed BIGINT, epoch INTEGER,
     n_samples BIGINT NOT NULL, n_classes INTEGER, n_layers INTEGER NOT NULL, accuracy DOUBLE NOT NULL,
     has_logits BOOLEAN NOT NULL, extra_names VARCHAR[] NOT NULL, config JSON NOT NULL, provenance JSON NOT NULL,
-    created_at TIMESTAMP NOT NULL);
+    capture JSON NOT NULL, created_at TIMESTAMP NOT NULL);
 CREATE TABLE layers (run_id VARCHAR NOT NULL, layer INTEGER NOT NULL, name VARCHAR NOT NULL, n_sources INTEGER);
 CREATE TABLE samples (
     run_id VARCHAR NOT NULL, sample_id BIGINT NOT NULL, label INTEGER, prediction INTEGER,
-    confidence DOUBLE NOT NULL, correct BOOLEAN NOT NULL, entropies FLOAT[] NOT NULL, extra FLOAT[] NOT NULL);
+    confidence DOUBLE NOT NULL, correct BOOLEAN NOT NULL, entropies FLOAT[] NOT NULL, extra FLOAT[] NOT NULL,
+    cluster INTEGER);
 CREATE TABLE logits (run_id VARCHAR NOT NULL, sample_id BIGINT NOT NULL, logits FLOAT[] NOT NULL);
 CREATE TABLE epochs (
     run_id VARCHAR NOT NULL, epoch INTEGER NOT NULL, layer INTEGER NOT NULL,
@@ -23,7 +26,8 @@ CREATE TABLE epochs (
 CREATE TABLE epoch_metrics (
     run_id VARCHAR NOT NULL, epoch INTEGER NOT NULL, name VARCHAR NOT NULL, value DOUBLE NOT NULL);
 """
-"""`seed`, `epoch`, `block_size`, `n_classes` and `n_sources` are empty where nobody knows them (imported outputs)."""
+"""`seed`, `epoch`, `block_size`, `n_classes` and `n_sources` are empty where nobody knows them (imported outputs),
+and `cluster` where every sample stands for itself."""
 
 TABLES = frozenset({"meta", "runs", "layers", "samples", "logits", "epochs", "epoch_metrics"})
 
@@ -36,6 +40,7 @@ COLUMN_NOTES: tuple[tuple[str, str, str, str], ...] = (
     ("runs", "has_logits", "BOOLEAN", "whether logits are kept"),
     ("runs", "extra_names", "VARCHAR[]", "names of the further columns"),
     ("runs", "config, provenance", "JSON", "how the run was made"),
+    ("runs", "capture", "JSON", "how the routing was read off the model"),
     ("runs", "created_at", "TIMESTAMP", "when"),
     ("samples", "run_id, sample_id", "VARCHAR, BIGINT", "which sample of which run"),
     ("samples", "label, prediction", "INTEGER", "class numbers, where known"),
@@ -43,6 +48,7 @@ COLUMN_NOTES: tuple[tuple[str, str, str, str], ...] = (
     ("samples", "correct", "BOOLEAN", "was the prediction right?"),
     ("samples", "entropies", "FLOAT[]", "routing entropy by layer, in [0, 1]"),
     ("samples", "extra", "FLOAT[]", "further columns, in the order of extra_names"),
+    ("samples", "cluster", "INTEGER", "what a sample shares with others, such as its sequence"),
     ("logits", "run_id, sample_id, logits", "VARCHAR, BIGINT, FLOAT[]", "one value per class"),
     ("layers", "run_id, layer, name, n_sources", "VARCHAR, INTEGER, VARCHAR, INTEGER", "routing layers, from 1"),
     ("epochs", "run_id, epoch, layer, mean_entropy, std_entropy", "VARCHAR, INTEGER, INTEGER, DOUBLE, DOUBLE",

@@ -1,7 +1,8 @@
 """One run as one Parquet file: per-sample columns as rows, all else as JSON in the file's metadata.
 
 Columns, where the run has them: `label`, `prediction`, `confidence`, `correct`, `H_1`..`H_L`, `logit_0`..`logit_{K-1}`,
-`extra_1`..`extra_M`. With logits, prediction, confidence and correctness are derived on reading and not stored.
+`extra_1`..`extra_M`, `cluster`. With logits, prediction, confidence and correctness are derived on reading and not
+stored.
 Logits in half precision (`half`) are one column of lists, `logits`, with the confidence before rounding beside it.
 Floats are stored byte-stream-split: their exponents compress, and a run of 10,000 x 16 layers x 10 classes
 stays under a megabyte.
@@ -28,7 +29,9 @@ from engine.store import half
 from engine.store.atomic import remove_leftovers, replacing
 from engine.store.record import EPOCH_COLUMNS, METRIC_COLUMNS, Layer, RunRecord, check_run_id
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
+"""Format 1 has neither clusters nor `capture`."""
 _KEY = b"routecal"
 _LEAF = "logits.list.element"
 """Parquet's name of the numbers in the column of lists."""
@@ -149,6 +152,8 @@ def _columns(record: RunRecord) -> Columns:
     elif record.logits is not None:
         columns |= {f"logit_{k}": record.logits[:, k] for k in range(record.logits.shape[1])}
     columns |= {f"extra_{number}": column for number, column in enumerate(record.extra.values(), start=1)}
+    if record.clusters is not None:
+        columns["cluster"] = record.clusters.astype(np.int32)
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}
 
 
@@ -184,6 +189,7 @@ def _describe(record: RunRecord) -> dict[str, Any]:
         "epoch_metrics": {name: record.epoch_metrics[name].tolist() for name in METRIC_COLUMNS},
         "config": dict(record.config),
         "provenance": dict(record.provenance),
+        "capture": dict(record.capture),
         "created_at": record.created_at.isoformat(),
     }
 
@@ -211,6 +217,8 @@ def _rebuild(run: Mapping[str, Any], columns: Columns) -> RunRecord:
         epoch_metrics=pd.DataFrame(run["epoch_metrics"]),
         config=run["config"],
         provenance=run["provenance"],
+        capture=run.get("capture", {}),
+        clusters=columns.get("cluster"),
         created_at=datetime.fromisoformat(run["created_at"]),
     )
 
@@ -244,9 +252,9 @@ def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
         version = header["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptShard(f"{path}: unreadable metadata ({first_line(error)}); {_REMEDY}") from error
-    if version != FORMAT:
+    if version not in READABLE:
         raise CorruptShard(
-            f"{path}: shard format {version}, but this release reads format {FORMAT}; build the run again"
+            f"{path}: shard format {version}, but this release reads formats up to {FORMAT}; build the run again"
         )
     if not isinstance(header.get("run"), dict) or not isinstance(header.get("digest"), str):
         raise CorruptShard(f"{path}: incomplete metadata; {_REMEDY}")

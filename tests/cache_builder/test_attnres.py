@@ -8,7 +8,7 @@ from torch import nn
 
 from cache_builder.models import create_model
 from cache_builder.models.attnres import AttentionResidualBlocks
-from cache_builder.routing import capture_entropies, routing_layers
+from cache_builder.taps import RoutedTap, routing_places, tap
 
 MICRO = ("micro_vit", "micro_deit", "micro_swin")
 
@@ -60,7 +60,7 @@ def test_forward_and_capture_equal_the_published_formula(name, block_size):
         nn.init.normal_(stage.queries, std=0.5)
         nn.init.normal_(stage.norm_weights, mean=1.0, std=0.3)
     batch = images().double()
-    with torch.no_grad(), capture_entropies(model) as capture:
+    with torch.no_grad(), tap(model, RoutedTap()) as capture:
         logits = model(batch)
         profile = capture.take()
         expected = []
@@ -74,7 +74,7 @@ def test_forward_and_capture_equal_the_published_formula(name, block_size):
         torch.testing.assert_close(logits, model.forward_head(model.norm(state)), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(profile, torch.stack(expected, dim=1), rtol=1e-9, atol=1e-9)
     assert profile.std() > 0.01
-    assert len(capture.names) == profile.shape[1] == len(routing_layers(model))
+    assert len(capture.names) == profile.shape[1] == len(routing_places(model))
 
 
 def test_a_tiny_case_by_hand():
@@ -100,9 +100,9 @@ def test_a_tiny_case_by_hand():
 def test_mixing_starts_uniform_and_gradients_reach_every_query_but_the_first(name):
     torch.manual_seed(0)
     model = create_model(name, variant="attnres", block_size=2)
-    with capture_entropies(model.eval()) as capture:
+    with tap(model.eval(), RoutedTap()) as capture:
         model(images(4)).logsumexp(dim=1).sum().backward()
-        torch.testing.assert_close(capture.take(), torch.ones(4, len(routing_layers(model))), rtol=0, atol=1e-6)
+        torch.testing.assert_close(capture.take(), torch.ones(4, len(routing_places(model))), rtol=0, atol=1e-6)
     for stage in model.modules():
         if isinstance(stage, AttentionResidualBlocks):
             reached = stage.queries.grad.abs().sum(dim=1) > 0

@@ -8,7 +8,7 @@ from cache_builder import evaluate as module
 from cache_builder.datasets import to_input
 from cache_builder.evaluate import evaluate
 from cache_builder.models import create_model
-from cache_builder.routing import capture_entropies
+from cache_builder.taps import RoutedTap, tap
 
 CPU = torch.device("cpu")
 
@@ -22,7 +22,7 @@ def test_batches_equal_one_pass(digits, monkeypatch):
     monkeypatch.setattr(module, "EVALUATION_BATCH", 16)  # 16 + 16 + 16 + 2
     outputs = evaluate(model, split, digits.moments, 16, CPU)
     model.eval()
-    with torch.no_grad(), capture_entropies(model) as capture:
+    with torch.no_grad(), tap(model, RoutedTap()) as capture:
         logits = model(to_input(torch.from_numpy(split.images), digits.moments, 16))
         np.testing.assert_allclose(outputs.captured, capture.take().numpy(), atol=1e-6)
     np.testing.assert_allclose(outputs.logits, logits.numpy(), atol=1e-5)

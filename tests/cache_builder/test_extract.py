@@ -23,7 +23,7 @@ from cache_builder.extract import (
     trained_record,
 )
 from cache_builder.models import create_model
-from cache_builder.routing import routing_layers
+from cache_builder.taps import routing_places
 from cache_builder.train import train
 from engine.core.errors import CacheError, InvalidInput
 
@@ -212,7 +212,7 @@ def test_a_timm_model_that_lists_only_its_head_has_norms_of_its_blocks(colourful
 def test_an_inactive_block_ar_run_has_no_profile(tmp_path, digits, tiny_config):
     config = tiny_config(variant="block_ar", block_size=6, epochs=1, ensemble_last=0)
     trained = train(config, digits, tmp_path, device="cpu")
-    assert routing_layers(trained.model) == []
+    assert routing_places(trained.model) == ()
     record = trained_record(config, digits, trained, CPU)
     assert record.n_layers == 0
     assert len(record.extra_names) == 6

@@ -17,7 +17,7 @@ from cache_builder.models.seams import (
     stages,
     token_grid,
 )
-from cache_builder.routing import capture_entropies, routing_layers
+from cache_builder.taps import RoutedTap, routing_places, tap
 from engine.core.errors import InvalidInput, UnknownName
 
 MICRO = ("micro_vit", "micro_deit", "micro_swin")
@@ -87,7 +87,7 @@ def test_parameter_counts_equal_the_papers_table(name, baseline, added):
 )
 def test_kept_layers_follow_the_protocol(name, variant, block_size, n_kept, max_sources):
     with torch.device("meta"):
-        layers = routing_layers(create_model(name, variant=variant, block_size=block_size))
+        layers = routing_places(create_model(name, variant=variant, block_size=block_size))
     assert len(layers) == n_kept
     assert len({layer.name for layer in layers}) == n_kept
     assert max((layer.n_sources for layer in layers), default=None) == max_sources
@@ -180,7 +180,7 @@ def test_forward_and_capture_equal_the_formula_written_out(name, variant, chunk)
     with torch.no_grad():
         expected_logits, expected_profile = naive_forward(model, batch, chunk)
         plain_logits = model(batch)
-        with capture_entropies(model) as capture:
+        with tap(model, RoutedTap()) as capture:
             captured_logits = model(batch)
             profile = capture.take()
     torch.testing.assert_close(plain_logits, expected_logits, rtol=1e-10, atol=1e-10)
@@ -192,9 +192,9 @@ def test_forward_and_capture_equal_the_formula_written_out(name, variant, chunk)
 @pytest.mark.parametrize("name", MICRO)
 def test_profile_is_one_at_initialisation_and_within_bounds_after(name):
     model = create_model(name, variant="full_ar").eval()
-    with torch.no_grad(), capture_entropies(model) as capture:
+    with torch.no_grad(), tap(model, RoutedTap()) as capture:
         model(images(5))
-        torch.testing.assert_close(capture.take(), torch.ones(5, len(routing_layers(model))), rtol=0, atol=1e-6)
+        torch.testing.assert_close(capture.take(), torch.ones(5, len(routing_places(model))), rtol=0, atol=1e-6)
         for stage in routed(model):
             stage.queries.normal_(std=20)
         model(images(5))
@@ -234,21 +234,12 @@ def test_gradient_of_the_mixture_agrees_with_the_naive_forward():
 
 def test_capture_is_off_outside_its_context_and_wants_one_pass_per_take():
     model = create_model("micro_vit", variant="full_ar").eval()
-    with torch.no_grad(), capture_entropies(model) as capture:
+    with torch.no_grad(), tap(model, RoutedTap()) as capture:
         model(images())
         model(images())
         with pytest.raises(InvalidInput, match="one forward pass"):
             capture.take()
     assert all(stage.recorder is None for stage in routed(model))
-
-
-def test_capture_refuses_batches_of_two_sizes_without_a_take_between():
-    model = create_model("micro_vit", variant="full_ar").eval()
-    with torch.no_grad(), capture_entropies(model) as capture:
-        model(images(3))
-        with pytest.raises(InvalidInput, match="batches of 3 and 4 samples"):
-            model(images(4))
-        assert len(capture.take()) == 3
 
 
 @pytest.mark.parametrize("largest", [2**18, 500, 1])
@@ -325,7 +316,7 @@ def test_drloc_leaves_the_forward_pass_alone_and_sees_the_patch_tokens():
 )
 def test_any_other_timm_transformer_works_by_name(name, n_kept):
     model = create_model(name, variant="block_ar", block_size=4, n_classes=7, image_size=64).eval()
-    with torch.no_grad(), capture_entropies(model) as capture:
+    with torch.no_grad(), tap(model, RoutedTap()) as capture:
         assert model(images(1, 64)).shape == (1, 7)
         profile = capture.take()
     assert len(capture.names) == n_kept

@@ -6,7 +6,7 @@ from torch import nn
 
 from cache_builder.models import create_model
 from cache_builder.models.moe import RoutedMlp, balance_loss
-from cache_builder.routing import capture_entropies, routing_layers
+from cache_builder.taps import RoutedTap, routing_places, tap
 from cache_builder.train import build_model, loss_of
 
 
@@ -83,7 +83,7 @@ def test_profile_is_the_entropy_of_each_routers_softmax(name):
         if isinstance(module, RoutedMlp):
             nn.init.normal_(module.router.weight)
             module.register_forward_pre_hook(lambda _module, args, path=path: inputs.update({path: args[0]}))
-    with torch.no_grad(), capture_entropies(model) as capture:
+    with torch.no_grad(), tap(model, RoutedTap()) as capture:
         model(torch.randn(3, 3, 32, 32))
         profile = capture.take()
         for path, state in inputs.items():
@@ -92,4 +92,4 @@ def test_profile_is_the_entropy_of_each_routers_softmax(name):
             expected.append(entropy.mean(dim=1) / torch.log(torch.tensor(5.0)))
     torch.testing.assert_close(profile, torch.stack(expected, dim=1), rtol=1e-5, atol=1e-6)
     assert capture.names[-1] == ("block 6 router" if name == "micro_vit" else "stage 2 block 6 router")
-    assert {layer.n_sources for layer in routing_layers(model)} == {5}
+    assert {layer.n_sources for layer in routing_places(model)} == {5}

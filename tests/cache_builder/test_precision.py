@@ -5,14 +5,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from cache_builder.block_norms import capture_block_norms
 from cache_builder.models import BACKBONES, VARIANTS, create_model
 from cache_builder.models.moe import balance_loss
 from cache_builder.models.registry import SIZED
 from cache_builder.models.routed import scores
 from cache_builder.models.seams import token_grid
 from cache_builder.precision import MODES, Precision
-from cache_builder.routing import capture_entropies, routing_layers
+from cache_builder.taps import NormTap, RoutedTap, routing_places, tap
 from cache_builder.train import train
 from engine.core.errors import InvalidInput
 from tests.cache_builder.cuda_rules import EmulatedAutocast
@@ -43,11 +42,11 @@ def forward_backward_capture(model, autocast):
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]  # a stage may have one source
     assert len(gradients) > 50
     assert all(gradient.isfinite().all() for gradient in gradients)
-    capture = capture_entropies if routing_layers(model) else capture_block_norms
-    with torch.inference_mode(), capture(model.eval()) as captured, autocast:
+    how = RoutedTap() if routing_places(model) else NormTap()
+    with torch.inference_mode(), tap(model.eval(), how) as captured, autocast:
         model(images)
         values = captured.take()
-    with torch.inference_mode(), capture(model) as captured:
+    with torch.inference_mode(), tap(model, how) as captured:
         model(images)
         exact = captured.take()
     assert values.dtype == torch.float32

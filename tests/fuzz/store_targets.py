@@ -72,8 +72,10 @@ FIELDS = (
     "extra",
     "epochs",
     "epoch_metrics",
+    "clusters",
     "config",
     "provenance",
+    "capture",
     "created_at",
 )
 NAMES = st.one_of(st.sampled_from(["a", "cifar10", "A b", "x" * 120]), st.text(max_size=10))

@@ -7,6 +7,7 @@ import pytest
 
 from engine.core.errors import InvalidInput, UnknownName
 from engine.importing import ColumnMapping, RunIdentity, build_record, choose_columns, guess_mapping
+from engine.importing.checking import find_problems
 from engine.importing.mapping import check_consecutive
 
 V = np.zeros(3)
@@ -50,6 +51,10 @@ GUESSES = {
     "labels as a column matrix": (
         {"probs": M, "labels": np.zeros((3, 1))},
         ColumnMapping(probabilities=("probs",), label="labels"),
+    ),
+    "clusters": (
+        {"logits": M, "label": V, "cluster_id": V},
+        ColumnMapping(logits=("logits",), label="label", cluster="cluster_id"),
     ),
     "nothing known": ({"a": V}, ColumnMapping()),
 }
@@ -188,3 +193,14 @@ def test_refused(case):
     columns, mapping, text = BAD[case]
     with pytest.raises(InvalidInput, match=text):
         build_record(columns, mapping, ME)
+
+
+def test_clusters_are_numbered_and_none_may_be_missing():
+    columns = {"conf": np.array([0.5, 0.6, 0.7]), "correct": np.array([1, 0, 1]), "cluster": np.array([7.0, 2.0, 7.0])}
+    record = build_record(columns, guess_mapping(columns), ME)
+    assert record.clusters.tolist() == record.data().clusters.tolist() == [1, 0, 1]
+    assert record.data().subset(np.array([0, 2])).clusters.tolist() == [1, 1]
+    columns["cluster"][1] = np.nan
+    with pytest.raises(InvalidInput, match="cluster"):
+        build_record(columns, guess_mapping(columns), ME)
+    assert [problem.column for problem in find_problems(columns, guess_mapping(columns))] == ["cluster"]

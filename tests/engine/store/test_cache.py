@@ -72,7 +72,7 @@ REFUSED = {
     "another version": (
         lambda path: change(path, "UPDATE meta SET value = '99' WHERE key = 'schema_version'"),
         SchemaMismatch,
-        "version 99.*reads version 1",
+        "version 99.*reads version 1 or 2",
     ),
     "no version": (lambda path: change(path, "DELETE FROM meta"), SchemaMismatch, "version none"),
     "a table missing": (lambda path: change(path, "DROP TABLE epochs"), NotACache, "epochs"),
@@ -87,6 +87,21 @@ def test_refused_and_nothing_changed(case, published, tmp_path):
     with pytest.raises(error, match=text):
         open_cache(published)
     assert listing(tmp_path) == before
+
+
+def test_a_cache_of_version_1_opens_without_clusters_and_is_written_anew(published, tmp_path):
+    for sql in (
+        "ALTER TABLE samples DROP COLUMN cluster",
+        "ALTER TABLE runs DROP COLUMN capture",
+        "UPDATE meta SET value = '1' WHERE key = 'schema_version'",
+    ):
+        change(published, sql)
+    with open_cache(published) as cache:
+        assert cache.runs()["capture"].tolist() == ["{}", "{}"]
+        assert cache.load("run0").clusters is None
+        np.testing.assert_array_equal(cache.load("run1").entropies, cache.load("run1", {"entropies"}).entropies)
+    assert publish(tmp_path / "shards", published).changed
+    assert not publish(tmp_path / "shards", published).changed
 
 
 def test_a_cache_that_somebody_writes_to(published):

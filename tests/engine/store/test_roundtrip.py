@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import fields
 
@@ -41,6 +42,10 @@ CASES = {
         "plain",
         {"correct": None, "labels": np.arange(60) % 3, "predictions": np.arange(60) % 2, "n_classes": 3},
     ),
+    "clusters, and how the routing was read": (
+        "full",
+        {"clusters": [f"sequence {i // 7:02}" for i in range(60)], "capture": {"tap": "softmax", "axis": 0}},
+    ),
     "no logits but a profile": ("plain", {"entropies": np.full((60, 2), 0.25)}),
 }
 
@@ -64,6 +69,7 @@ def test_round_trip(case, tmp_path, make_record, make_plain_record):
         assert row["n_layers"] == record.n_layers
         assert bool(row["has_logits"]) == (record.logits is not None)
         assert tuple(row["extra_names"]) == record.extra_names
+        assert json.loads(row["capture"]) == record.capture
         assert row["created_at"] == pd.Timestamp(record.created_at)
         assert cache.layers(record.run_id)["name"].tolist() == [layer.name for layer in record.layers]
         pd.testing.assert_frame_equal(cache.epochs(record.run_id), record.epochs, check_dtype=False)
@@ -81,7 +87,7 @@ def one_run(tmp_path, make_record):
 @pytest.mark.parametrize("column", sorted(COLUMNS))
 def test_only_the_columns_named_are_read(one_run, column):
     whole, partial = one_run.load("run"), one_run.load("run", {column})
-    always = {"confidence", "correct"}
+    always = {"confidence", "correct", "clusters"}
     for name in {column} | always:
         np.testing.assert_equal(getattr(partial, name), getattr(whole, name))
     for name in COLUMNS - {column} - always:

@@ -83,8 +83,8 @@ def test_changed_metadata_is_noticed(shard):
 
 
 def test_a_later_format_is_named(shard):
-    rewrite(shard, change_header=lambda header: header.update(format=2))
-    with pytest.raises(CorruptShard, match="format 2, but this release reads format 1"):
+    rewrite(shard, change_header=lambda header: header.update(format=99))
+    with pytest.raises(CorruptShard, match="format 99, but this release reads formats up to 2"):
         read_shard(shard)
 
 
@@ -116,7 +116,7 @@ def test_a_missing_shard(tmp_path):
         shard_paths(tmp_path / "nowhere")
 
 
-def describe_anew(path, change):
+def describe_anew(path, change, version=module.FORMAT):
     """Change the description of a run under a checksum that fits."""
     file = pq.ParquetFile(path)
     run = json.loads(file.metadata.metadata[b"routecal"])["run"]
@@ -124,8 +124,14 @@ def describe_anew(path, change):
     columns = {
         name: column.to_numpy() for name, column in zip(file.schema_arrow.names, file.read().columns, strict=True)
     }
-    header = {"format": module.FORMAT, "run": run, "digest": module._digest(run, columns)}
+    header = {"format": version, "run": run, "digest": module._digest(run, columns)}
     pq.write_table(file.read().replace_schema_metadata({b"routecal": json.dumps(header)}), path)
+
+
+def test_a_shard_of_format_1_is_read(shard):
+    describe_anew(shard, lambda run: run.pop("capture"), version=1)
+    record = read_shard(shard)
+    assert (record.capture, record.clusters) == ({}, None)
 
 
 @pytest.mark.parametrize("name", ["n_samples", "n_correct"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from cache_builder.capture import Capture
 from cache_builder.models.routed import at_least_single
 from cache_builder.models.seams import stage_prefix, stages
+from cache_builder.taps.capture import Capture, Place, Tap, tensors
 from engine.core.errors import InvalidInput
 
 
@@ -50,18 +51,6 @@ def block_paths(model: nn.Module) -> dict[str, str]:
     return paths
 
 
-def _tensors(output: object) -> Iterator[Tensor]:
-    """Every tensor in what a block returns: some return pairs, a list of resolutions, or names with states."""
-    match output:
-        case Tensor():
-            yield output
-        case tuple() | list():
-            for part in output:
-                yield from _tensors(part)
-        case dict():
-            yield from _tensors(list(output.values()))
-
-
 def _channel_axis(state: Tensor, channels_last: bool) -> int:
     """The axis that a norm is taken over: the last of tokens, and of an image the one that is neither row nor column.
 
@@ -81,7 +70,7 @@ def mean_norm(output: object, batch: int, *, channels_last: bool = False) -> Ten
     States with a row per sample count; where there are none, those whose rows are the windows of one sample after the
     other. None if there is neither.
     """
-    states = [state for state in _tensors(output) if state.is_floating_point() and state.ndim > 1 and state.numel()]
+    states = [state for state in tensors(output) if state.is_floating_point() and state.ndim > 1 and state.numel()]
     whole = [state for state in states if len(state) == batch] or [s for s in states if len(s) % batch == 0]
     if not whole:
         return None
@@ -92,40 +81,25 @@ def mean_norm(output: object, batch: int, *, channels_last: bool = False) -> Ten
     return torch.stack([norm.reshape(batch, -1).mean(dim=1) for norm in norms]).mean(dim=0)
 
 
-@contextmanager
-def capture_block_norms(model: nn.Module) -> Iterator[Capture]:
-    """Every forward pass inside leaves the mean norm of each block's output, per sample (`mean_norm`).
+@dataclass(frozen=True)
+class NormTap(Tap):
+    """The mean norm of each block's output (`mean_norm`), for models without routing; extra columns of a run.
 
     Blocks that a pass does not call are left out of its values and names; of one that is called twice the last output
     counts.
     """
-    channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
-    columns: dict[str, Tensor] = {}
-    passes: list[int] = []  # number of samples of each pass that was not taken yet
 
-    def begin(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        passes.append(len(inputs[0]))
+    name: ClassVar[str] = "norms"
+    is_routing: ClassVar[bool] = False
 
-    def take() -> tuple[list[str], Tensor]:
-        if len(passes) != 1:
-            raise InvalidInput("capture", "one forward pass per take()", f"{len(passes)} passes")
-        if not columns:
-            raise InvalidInput("backbone", "a model with blocks that return a state per sample", type(model).__name__)
-        taken = list(columns), torch.stack(list(columns.values()), dim=1)
-        passes.clear()
-        columns.clear()
-        return taken
-
-    def watch(path: str, name: str) -> torch.utils.hooks.RemovableHandle:
-        def summarise(_module: nn.Module, _inputs: object, output: object) -> None:
-            norm = mean_norm(output, passes[-1], channels_last=channels_last)
-            if norm is not None:
-                columns[f"{name} norm"] = norm
-
-        return model.get_submodule(path).register_forward_hook(summarise)
-
-    with ExitStack() as hooks:
-        hooks.callback(model.register_forward_pre_hook(begin).remove)
+    def attach(self, model: nn.Module, capture: Capture, undo: ExitStack) -> None:
+        channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
         for path, name in block_paths(model).items():
-            hooks.callback(watch(path, name).remove)
-        yield Capture(take)
+
+            def summarise(_module: nn.Module, _inputs: object, output: object, name: str = name) -> None:
+                if capture.depth and capture.batch is not None:
+                    norm = mean_norm(output, capture.batch, channels_last=channels_last)
+                    if norm is not None:
+                        capture.add_values((Place(f"{name} norm", None),), norm)
+
+            undo.callback(model.get_submodule(path).register_forward_hook(summarise).remove)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from cache_builder.block_norms import block_paths, capture_block_norms, mean_norm
 from cache_builder.models import create_model
+from cache_builder.taps import NormTap, tap
+from cache_builder.taps.norms import block_paths, mean_norm
 from engine.core.errors import InvalidInput
 
 
@@ -18,7 +19,7 @@ def images(n: int = 4, size: int = 32) -> torch.Tensor:
 def test_block_norms_equal_norms_of_the_block_outputs():
     model = create_model("micro_vit").eval()
     with torch.no_grad():
-        with capture_block_norms(model) as capture:
+        with tap(model, NormTap()) as capture:
             model(images())
             norms = capture.take()
         state = model._pos_embed(model.patch_embed(images()))
@@ -32,7 +33,7 @@ def test_block_norms_of_a_convolutional_model_use_its_channel_axis():
     model = create_model("resnet10t").eval()
     seen = []
     handle = model.layer4.register_forward_hook(lambda _m, _i, output: seen.append(output))
-    with torch.no_grad(), capture_block_norms(model) as capture:
+    with torch.no_grad(), tap(model, NormTap()) as capture:
         model(images(2, 64))
         norms = capture.take()
     handle.remove()
@@ -76,7 +77,7 @@ FAMILIES = {
 def test_any_timm_model_has_norms_for_every_sample(name, size):
     model = create_model(name, n_classes=3, image_size=size).eval()
     batch = images(2, size)
-    with torch.inference_mode(), capture_block_norms(model) as capture:
+    with torch.inference_mode(), tap(model, NormTap()) as capture:
         assert model(batch).shape == (2, 3)
         both = capture.take()
         model(batch[1:])
@@ -103,7 +104,7 @@ def test_members_of_lists_are_blocks_where_a_model_lists_nothing():
 
     model = Plain()
     assert list(block_paths(model)) == ["stages.0.0", "stages.0.1", "stages.1"]
-    with torch.no_grad(), capture_block_norms(model) as capture:
+    with torch.no_grad(), tap(model, NormTap()) as capture:
         model(images())
         assert capture.take().shape == (4, 2)
     assert capture.names == ["stages.0.1 norm", "stages.0.0 norm"]  # as they ran; the third did not
@@ -111,7 +112,7 @@ def test_members_of_lists_are_blocks_where_a_model_lists_nothing():
 
 def test_one_pass_per_take():
     model = create_model("micro_vit").eval()
-    with torch.no_grad(), capture_block_norms(model) as capture:
+    with torch.no_grad(), tap(model, NormTap()) as capture:
         with pytest.raises(InvalidInput, match="0 passes"):
             capture.take()
         model(images())
@@ -122,7 +123,7 @@ def test_one_pass_per_take():
 
 def test_a_model_without_blocks_is_refused_by_name():
     model = nn.Flatten()
-    with torch.no_grad(), capture_block_norms(model) as capture:
+    with torch.no_grad(), tap(model, NormTap()) as capture:
         model(images())
         with pytest.raises(InvalidInput, match="Flatten"):
             capture.take()
@@ -130,6 +131,6 @@ def test_a_model_without_blocks_is_refused_by_name():
 
 def test_hooks_are_gone_afterwards():
     model = create_model("micro_vit")
-    with capture_block_norms(model):
+    with tap(model, NormTap()):
         assert any(module._forward_hooks for module in model.modules())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
