@@ -44,7 +44,7 @@ if len(verdict.ladder) > 1:
         names={"given": "Given", "effect": "Effect", "standard_error": "Standard error", "p_value": "p"},
         formats={"effect": "%+.3f", "standard_error": "%.3f", "p_value": "%.4f"},
     )
-page.heading("The paper's picture: accuracy by tertile at the same confidence")
+page.heading("The paper's picture: accuracy by tertile")
 page.text(verdict.paper_sentence)
 show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
 page.figure(

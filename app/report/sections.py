@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -68,7 +69,10 @@ def _effects(summary: CacheSummary, whole: PooledEffect) -> Iterator[Item]:
     drawn = summary.counted[summary.counted["p_value"].notna()]
     reach = sweep.effect_reach(drawn)
     for name, part in drawn.groupby("dataset_name", sort=False):
-        yield figure(sweep.effects(part, summary.cells, whole, reach, _THEME), f"Effect of every run on {name}, pooled")
+        height = sweep.effects(part, summary.cells, whole, reach, _THEME).layout.height
+        for cells in np.array_split(part["cell"].unique(), -(-height // _TALLEST)):
+            piece = sweep.effects(part[part["cell"].isin(cells)], summary.cells, whole, reach, _THEME)
+            yield figure(piece, f"Effect of every run on {name}, pooled")
 
 
 def _forests(counted: pd.DataFrame) -> Iterator[Item]:
@@ -147,12 +151,14 @@ def _lacking(row: pd.Series, found: Study) -> Iterator[str]:
 def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
     """The numbers of the paper's Table 1, for this run."""
     summary = found.diagram.summary
+    debiased = summary.debiased
     classes = "" if pd.isna(row["n_classes"]) else f", {row['n_classes']} classes"
     layers = f", {row['n_layers']} routing layers" if row["n_layers"] else ""
     numbers = {
         "Samples": f"{row['n_samples']:,}{classes}{layers}",
         "Accuracy": f"{summary.accuracy:.4f}, mean confidence {summary.mean_confidence:.4f}",
         "Raw ECE": f"{summary.ece:.4f}, about {summary.ece_if_calibrated:.4f} if calibrated perfectly",
+        "Debiased ECE": f"{debiased.estimate:.4f}, 95 % interval {debiased.low:.4f} to {debiased.high:.4f}",
     }
     if found.tested is None:
         return numbers

@@ -81,7 +81,7 @@ class Page:
     def verdict(self, sentence: str, *, answer: str = "", controls: bool = True) -> None:
         """The answer, if it is short enough to stand by itself, and the sentence under it; then the settings."""
         self._show("verdict", f"{answer}. {sentence}" if answer else sentence)
-        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}</strong>' if answer else ""
+        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}.</strong> ' if answer else ""
         with st.container(key="verdict"):
             st.html(f'<p style="{_VERDICT_STYLE}">{first}{html.escape(typeset(sentence))}</p>')
         self._settings()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from engine.core.binning import equal_mass_bins
 from engine.core.pvalues import cauchy_combination
@@ -30,6 +31,12 @@ def combine(*p_values: float | None) -> float | None:
     """The Cauchy combination of those that there are."""
     found = np.array([p for p in p_values if p is not None])
     return float(cauchy_combination(found)) if found.size else None
+
+
+def echoes_confidence(confidence: FloatArray, rho: FloatArray) -> bool:
+    """Whether rho has the order of confidence, or its reverse: no test can tell the two apart."""
+    ranks, other = rankdata(confidence), rankdata(rho)
+    return np.array_equal(ranks, other) or np.array_equal(ranks, ranks.size + 1 - other)
 
 
 def combined_test(

@@ -240,6 +240,19 @@ def shrinkage_regime(evidence: Evidence) -> Finding:
     return decide(2 * small <= len(kept), found, {"n": len(kept), "lowest": kept.min(), "below_half": small})
 
 
+def explains_nothing(evidence: Evidence) -> Finding:
+    rows = evidence["gain"].astype({"low": float, "share": float})
+    if rows.empty:
+        return Finding("not answerable", "no run has a routing profile", {"n": 0})
+    n, above, high = len(rows), int((rows["low"] > 0).sum()), int(binom.ppf(0.975, len(rows), ALPHA / 2))
+    low, most = 100 * rows["share"].min(), 100 * rows["share"].max()
+    found = (
+        f"r_std removes {low:.2f} to {most:.2f} % of the squared error that confidence leaves, out of sample; more "
+        f"than zero in {above} of {counted(n, 'run')} (by chance at most {high} in 97.5 % of cases)"
+    )
+    return decide(above > high, found, {"n": n, "above": above, "largest_percent": most})
+
+
 NEAR_DETERMINISTIC = 0.1
 """Mean normalised entropy: of two sources, one has 98.7 % of the weight."""
 
@@ -451,6 +464,11 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
         "bandwidth_control", "No bandwidth puts AR-CondCal ahead of confidence only", "app:bw-sensitivity",
         ("bandwidth",), f"in no mode is its worst-tertile ECE lower by the {_SIGN}, Holm over five modes",
         no_bandwidth_over_control, added=True,
+    ),
+    Conclusion(
+        "explained", "Routing explains no variance of correctness beyond confidence (Proposition 1)", "app:theory",
+        ("gain",), "the 95 % interval of the explained variance is above zero in no more runs than chance gives",
+        explains_nothing, added=True,
     ),
 )  # fmt: skip
 """In the order of the paper, then what it does not conclude."""

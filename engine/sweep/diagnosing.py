@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -16,7 +13,7 @@ from engine import metrics
 from engine.core import validation
 from engine.core.errors import MissingData
 from engine.core.labels import is_ensemble
-from engine.core.threads import keep_blas_to_one_thread
+from engine.core.threads import keep_blas_to_one_thread, side_by_side
 from engine.core.types import CELL, Progress, RunData
 from engine.features import FEATURES, CustomFeature, columns_of, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
@@ -122,7 +119,8 @@ def diagnose(
 
     rows = []
     largest = int(runs["n_samples"].max()) if len(runs) else 0
-    with closing(_side_by_side(row_of, runs[_IDENTITY].to_dict("records"), largest)) as studied:
+    threads = min(_MOST_THREADS, _ROWS_AT_ONCE // max(largest, 1))
+    with closing(side_by_side(row_of, runs[_IDENTITY].to_dict("records"), threads)) as studied:
         for row in studied:
             rows.append(row)
             if progress is not None:
@@ -141,26 +139,6 @@ def _shorten_scores(frame: pd.DataFrame) -> pd.DataFrame:
         short /= np.linalg.norm(short, axis=1, keepdims=True)
         frame.loc[part.index, "scores"] = pd.Series(list(short), part.index)
     return frame
-
-
-def _side_by_side(
-    study: Callable[[dict[Any, Any]], dict[Any, Any]], identities: Sequence[dict[Any, Any]], largest: int
-) -> Generator[dict[Any, Any]]:
-    """The studies in order, several at a time: sorting and reading leave Python's lock, so threads gain.
-
-    Whoever stops listening (a viewer who has left) leaves at most the studies under way to be finished.
-    """
-    threads = max(1, min(_MOST_THREADS, os.cpu_count() or 1, _ROWS_AT_ONCE // max(largest, 1)))
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="diagnose")
-    try:
-        # No more than one study ahead of each thread, so that finished ones do not pile up and a stop is heard.
-        waiting = [pool.submit(study, identity) for identity in identities[: 2 * threads]]
-        for position in range(len(identities)):
-            yield waiting.pop(0).result()
-            if position + 2 * threads < len(identities):
-                waiting.append(pool.submit(study, identities[position + 2 * threads]))
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _columns() -> list[str]:

@@ -12,7 +12,7 @@ from scipy.special import expit, logit, ndtri
 from engine.controls import VERDICT, false_alarm_rate
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import FloatArray
-from engine.gaps.combined import CombinedBatch
+from engine.gaps.combined import CombinedBatch, echoes_confidence
 from engine.gaps.shape import confidence_model, unit_rank
 
 N_CLASSES = 10
@@ -91,7 +91,7 @@ def size(
         confidence = full if digits is None else full.round(digits)
         rho = full - confidence if feature == "lost digits" else FEATURES[feature](full, probabilities, rng)
         alarms = false_alarm_rate(confidence, rng.random(n) < truth, rho, tests=(VERDICT,), n_replicates=300, seed=draw)
-        if alarms.broken(VERDICT):
+        if alarms.broken(VERDICT) or echoes_confidence(confidence, rho):
             flagged += 1
         else:
             rates.append(rejection_rate(confidence, rho, truth, n_worlds // n_draws, rng))

@@ -7,7 +7,7 @@ from engine import paper as evidence
 from engine.core import binning, errors, latex, pvalues, rounding, threads, types, validation
 from engine.core import labels as wording
 from engine.features import search as feature_search
-from engine.metrics import mechanism, reliability
+from engine.metrics import debiased, mechanism, reliability
 from engine.paper import claims, published
 from engine.sandbox import child as limited_child
 from engine.sandbox import run as limited
@@ -86,6 +86,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         published.PublishedTable,
         pvalues.SignTest,
         reliability.CalibrationSummary,
+        debiased.DebiasedEce,
         rounding.Rounding,
         store.PublishReport,
         verdict.Verdict,

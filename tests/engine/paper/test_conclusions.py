@@ -346,6 +346,17 @@ def test_an_ensemble_that_lowers_the_worst_tertile(better: int, expected: str):
     assert outcome("ensemble", evidence(5, ensembles=frame)) == expected
 
 
+@pytest.mark.parametrize(("above", "expected"), [(2, "not supported"), (1, "supported")])
+def test_explained_variance_by_hand(above: int, expected: str):
+    low = [0.001 if run < above else -0.001 for run in range(6)]  # Binomial(6, 0.025) is at most 1 in 99 % of cases
+    frame = pd.DataFrame(
+        {"run_id": [f"r{run}" for run in range(6)], "share": np.linspace(-0.001, 0.002, 6), "low": low}
+    )
+    reading = next(r for r in conclude(evidence(6, gain=frame)) if r.key == "explained")
+    assert (reading.outcome, reading.added) == (expected, True)
+    assert reading.found.startswith("r_std removes -0.10 to 0.20 % of the squared error that confidence leaves")
+
+
 def test_noise_and_lift_by_hand():
     z = [3.0, -2.5, 2.0, 0.1, 0.1, 0.1]
     frame = pd.DataFrame({

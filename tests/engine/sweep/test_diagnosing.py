@@ -186,7 +186,7 @@ def test_runs_side_by_side_give_what_one_after_the_other_gives(cache_path: Path,
     found = []
     for threads in (1, 4):
         monkeypatch.setattr("engine.sweep.diagnosing._MOST_THREADS", threads)
-        monkeypatch.setattr("engine.sweep.diagnosing.os.cpu_count", lambda: 8)
+        monkeypatch.setattr("engine.core.threads.os.cpu_count", lambda: 8)
         with open_cache(cache_path) as cache:
             found.append(diagnose(cache, n_resamples=50))
     pd.testing.assert_frame_equal(*found)
