@@ -47,6 +47,7 @@ screenshots: $(VENV)/dev.stamp chromium publish
 bench: $(VENV)/dev.stamp
 	$(PY) -m tests.bench
 	$(PY) -m tests.bench.models
+	$(PY) -m tests.bench.coverage
 
 # Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
 latency: $(VENV)/dev.stamp chromium publish

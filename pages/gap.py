@@ -15,7 +15,7 @@ page.require_feature()
 
 verdict = compute.verdict(view)
 page.verdict(verdict.detail, answer=verdict.answer)
-test, bootstrap = verdict.paper, verdict.gap
+test = verdict.paper
 gap = test.gap
 
 
@@ -37,7 +37,15 @@ def draw_effect() -> None:
 
 
 draw_effect()
-page.heading("The paper's picture: accuracy by tertile at the same confidence")
+if len(verdict.ladder) > 1:
+    page.table(
+        pd.DataFrame(verdict.ladder).assign(given=RUNGS),
+        "ladder",
+        names={"given": "Given", "effect": "Effect", "standard_error": "Standard error", "p_value": "p"},
+        formats={"effect": "%+.3f", "standard_error": "%.3f", "p_value": "%.4f"},
+    )
+page.heading("The paper's picture: accuracy by tertile")
+page.text(verdict.paper_sentence)
 show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
 page.figure(
     plots.tertile_curves(test, page.theme, show_mid=show_mid), "curves", alt="Accuracy against confidence by tertile"
@@ -52,21 +60,18 @@ with st.expander("Samples in each bin, and where the feature is cut"):
         page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
 
 if gap.max_gap is not None:
-    intervals = {"largest gap": bootstrap.max_gap_ci, "weighted gap": bootstrap.weighted_gap_ci}
-    values = {"largest gap": gap.max_gap, "weighted gap": gap.weighted_gap}
-    rows = [{"name": n, "value": values[n], "low": ci[0], "high": ci[1]} for n, ci in intervals.items()]
-    page.figure(plots.gap_intervals(rows, page.theme), "intervals", alt="Both gaps with bootstrap intervals")
     page.heading("The numbers of the paper's Table 1, for this run")
     low, quarter, middle = gap.support
     table = pd.DataFrame([
         {
-            "max_gap": gap.max_gap, "weighted_gap": gap.weighted_gap,
-            "ci": "[{:.3f}, {:.3f}]".format(*bootstrap.weighted_gap_ci), "bins": f"{gap.n_shared}/{gap.n_bins}",
+            "max_gap": gap.max_gap, "max_ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.max_gap_ci),
+            "weighted_gap": gap.weighted_gap, "ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.weighted_gap_ci),
+            "bins": f"{gap.n_shared}/{gap.n_bins}",
             "support": f"{low:.0f}/{quarter:.0f}/{middle:.0f}", "null": test.null.percentiles[2], "p": test.p_value,
         }
     ])  # fmt: skip
     names = {
-        "max_gap": "Largest gap", "weighted_gap": "Weighted gap", "ci": "95 % interval (weighted)",
+        "max_gap": "Largest gap", "max_ci": "Largest, 95 %", "weighted_gap": "Weighted gap", "ci": "Weighted, 95 %",
         "bins": "Bins shared", "support": "Support min/q25/median", "null": "Null 97.5 %", "p": "Exact p",
     }  # fmt: skip
     formats = {"max_gap": "%.3f", "weighted_gap": "%.3f", "null": "%.3f", "p": "%.4f"}

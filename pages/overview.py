@@ -7,16 +7,16 @@ from app.compute.sweep import summary as summarised
 from app.plots import overview as plots
 from app.shell.page import open_page
 from app.shell.report_button import offer_cache_report
+from app.shell.wording import typeset
 from engine.core import labels as wording
-from engine.core.labels import HEADLINES
-from engine.sweep import chance_range
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
 MOST_ABREAST = 2
 _GREY = "One tile per run; a stronger grey is a larger value, on one scale for all data sets."
 CAPTIONS = {
-    "p": "One tile per run: ● is the primary test, ○ the paper's; a solid tile is rejected after Holm's correction "
-    "over all runs, a grey one only without it, a dotted one cannot be tested.",
+    "p": "One tile per run: ● is p of the verdict (trend and shape combined), ○ that of the paper's test, for "
+    "comparison. A solid tile rejects after Holm's correction over all runs, a grey one only without it, a dotted one "
+    "cannot be tested.",
     "accuracy": _GREY,
     "raw_ece": _GREY,
 }
@@ -25,16 +25,18 @@ page = open_page("overview", whole_cache=True)
 view = page.view
 summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
-page.verdict(verdict.sentence, controls=verdict.n_tested > 0)
+page.verdict(verdict.detail, answer=verdict.answer, controls=verdict.n_tested > 0)
 if counted.empty:
     page.text("This cache holds ensembles only, and no run that they were made of.")
 else:
-    counts = verdict.counts
     numbers = [("Runs", len(counted), f"in {wording.counted(counted['cell'].nunique(), 'cell')}")]
     numbers.append(("Can be tested", verdict.n_tested, f"for {view.feature_label}"))
-    for test, name in HEADLINES.items():
-        expected = f"{counts.loc[test, 'expected_by_chance']:.1f} expected by chance"
-        numbers.append((f"Rejected by {name}", counts.loc[test, "nominal"], expected))
+    if verdict.pooled is not None:
+        lead, bound = verdict.counts.loc["verdict"], verdict.pooled.bound
+        expected = f"{lead['expected_by_chance']:.1f} by chance, {lead['holm']:.0f} after Holm"
+        numbers.append(("Reject", f"{lead['nominal']:.0f}", expected))
+        interval = typeset(f"95 % interval {bound.low:.3f} to {bound.high:.3f}")
+        numbers.append(("Average effect on accuracy", typeset(f"{bound.effect:+.3f}"), interval))
     with st.container(horizontal=True, gap="medium"):
         for label, value, beside in numbers:
             st.metric(label, str(value), beside, delta_color="off", delta_arrow="off", width="content")
@@ -55,12 +57,8 @@ else:
 
     left, right = st.columns(2, gap="large")
     with left:
-        chance = {test: chance_range(int(counts.loc[test, "n_tested"]), verdict.alpha) for test in HEADLINES}
-        page.figure(
-            plots.rejections(verdict, chance, page.theme),
-            "rejections",
-            alt="Rejections beside those expected by chance",
-        )
+        rejected = plots.rejections(verdict, page.theme)
+        page.figure(rejected, "rejections", alt="Rejections beside those expected by chance")
     with right:
         page.heading("Runs to look at first")
         if summary.first.empty:
@@ -76,12 +74,14 @@ st.subheader("Report")
 offer_cache_report(view)
 
 page.how(r"""
-Every run is tested on all its samples. The paper's test is the exact permutation test of the largest gap over 15
-equal-width confidence bins; the primary test is Mantel's trend in equal-mass bins of 100 samples (fewer in runs
-below 4,000). Without an effect, $m$ tests at level $\alpha$ reject about $m\alpha$ times; the grey range holds
-95 % of $\text{Binomial}(m, \alpha)$. It takes the runs as independent, which seeds evaluated on the same samples are
-not quite, so the count may spread more than that. Holm's correction needs no such assumption: with it, the chance of
-even one false rejection is at most $\alpha$. Benjamini-Hochberg bounds the expected share of false
-ones among the rejections instead. Ranking: smallest corrected p of either test, then smallest p.
+Every run is tested on all its samples. Its p-value combines the primary test, Mantel's trend in equal-mass bins of 100
+samples (fewer in runs below 4,000), with a test for other shapes (Cauchy combination). The paper's test, the exact
+permutation test of the largest gap over 15 equal-width bins, is shown for comparison and decides nothing.
+
+The answer looks at cells, the seeds of a model on a data set: the mean effect over cells (random effects), and the
+pooled p-value of each cell after Holm's correction, each at $\alpha / 2$. Sweep draws these effects. Without an
+effect, $m$ tests at level $\alpha$ reject about $m\alpha$ times; the grey range holds 95 % of simulated counts in which
+runs on the same test images are correlated as their effects are. With Holm's correction the chance of even one false
+rejection is at most $\alpha$; Benjamini-Hochberg bounds the expected share of false ones among the rejections instead.
 """)
 page.finish()

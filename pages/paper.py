@@ -87,9 +87,11 @@ reliable at $p \le 0.05$, after Holm's correction where several are tried. With 
 is not answerable. Supported means that nothing in this cache contradicts it, which is no proof; runs that share their
 test samples are not quite independent.
 
-**Propositions.** Blind spot: a calibrator of confidence alone is off by at least half the gap in one of two groups, so
-by at least half the weighted gap on average (2). Gap kept: $\tanh(d^2 / 4 h^2)$, with $d$ between the outer tertile
-means of $r_\text{std}$ and $h$ Scott's bandwidth on the calibration half (4). The rule fixed in advance asks for a
-largest gap of at least 0.08 and for less ECE with AR-CondCal than with both controls.
+**Propositions.** Explained: the share of the squared error of a confidence-only model that $r_\text{std}$ removes on
+samples left out of the fit (1); below zero, it only adds noise. Blind spot: a calibrator of confidence alone is off by
+at least half the gap in one of two groups, so by at least half the weighted gap on average (2). Gap kept:
+$\tanh(d^2 / 4 h^2)$, with $d$ between the outer tertile means of $r_\text{std}$ and $h$ Scott's bandwidth on the
+calibration half (4). The rule fixed in advance asks for a largest gap of at least 0.08 and for less ECE with AR-CondCal
+than with both controls.
 """)
 page.finish()

@@ -4,11 +4,10 @@ import pandas as pd
 import streamlit as st
 
 from app.compute import sweep as compute
-from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS
+from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS, table_of_tests
 from app.plots import sweep as plots
 from app.shell.page import open_page
 from app.shell.wording import typeset
-from engine.core.labels import HEADLINES
 
 MOST_DRAWN = 80  # runs in a figure with a line for each
 
@@ -19,80 +18,78 @@ def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     return ["–" if pd.isna(low) else typeset(f"[{low:.3f}, {high:.3f}]") for low, high in pairs]
 
 
-def part_to_draw(counted: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Runs and cells of one data set where all of them would make figures of many screens."""
-    if len(counted) <= MOST_DRAWN:
-        return counted, cells
-    names = list(counted["dataset_name"].unique())
+def part_to_draw(tested: pd.DataFrame) -> pd.DataFrame:
+    """Runs of one data set where all of them would make figures of many screens."""
+    if len(tested) <= MOST_DRAWN:
+        return tested
+    names = list(tested["dataset_name"].unique())
     chosen = st.selectbox("Data set drawn", names, key="drawn-data", bind="query-params", width=320)
-    page.caption(f"Figures by cell show one data set at a time; everything else covers all {len(counted)} runs.")
-    drawn = counted[counted["dataset_name"] == chosen]
-    return drawn, cells[cells["cell"].isin(drawn["cell"])]
+    page.caption(f"Figures by cell show one data set at a time; everything else covers all {len(tested)} tested runs.")
+    return tested[tested["dataset_name"] == chosen]
 
 
 page = open_page("sweep", whole_cache=True)
 summary = compute.summary(page.view)
-counted, cells = summary.counted, summary.stable.cells
-page.verdict(summary.stable.sentence, controls=summary.verdict.n_tested > 0)
+verdict, counted = summary.verdict, summary.counted
+page.verdict(verdict.detail, answer=verdict.answer, controls=verdict.n_tested > 0)
 
-if summary.verdict.n_tested:
-    drawn, drawn_cells = part_to_draw(counted, cells)
+if verdict.pooled is not None:
+    drawn = part_to_draw(counted[counted["p_value"].notna()])
+    reach = plots.effect_reach(drawn)
+    panels = list(drawn.groupby("dataset_name", sort=False))
+    for start in range(0, len(panels), 2):
+        for column, (name, part) in zip(
+            st.columns(min(len(panels), 2), gap="large"), panels[start : start + 2], strict=False
+        ):
+            with column:
+                forest = plots.effects(part, summary.cells, verdict.pooled, reach, page.theme)
+                page.figure(forest, f"effects-{name}", alt=f"Effect of every run on {name}, pooled by cell and overall")
+    page.caption(
+        "Effect: change of accuracy from the low to the high third of samples with similar confidence, by the primary "
+        "trend test. Diamonds are pooled effects, as wide as their 95 % intervals."
+    )
+    cells = summary.cells
+    page.table(
+        cells.assign(
+            effect_interval=intervals(cells, "effect"),
+            signs=[f"{up} up, {down} down" for up, down in zip(cells["n_positive"], cells["n_negative"], strict=True)],
+        ),
+        "cells",
+        names={
+            "cell": "Cell", "n": "Seeds", "effect": "Pooled effect", "effect_interval": "95 % interval",
+            "effect_p": "p, trend", "p_value": "p, with shape", "p_holm": "after Holm", "signs": "Signs",
+            "verdict_rejections": "Seeds that reject",
+        },
+        formats=dict.fromkeys(["effect_p", "p_value", "p_holm"], "%.3g") | {"effect": "%+.3f"},
+    )  # fmt: skip
+
+    page.heading("What remains after correcting for multiple tests?")
+    page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against chance")
+    page.table(table_of_tests(verdict), "multiplicity", names=MULTIPLICITY, formats=MULTIPLICITY_FORMATS)
+
+    page.heading("The paper's gaps, for comparison")
     for column, measure in zip(st.columns(2, gap="large"), plots.GAPS, strict=True):
         with column:
             forest = plots.forest(drawn, measure, page.theme)
             page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
 
-    page.heading("How stable is it over seeds?")
-    left, right = st.columns(2, gap="large")
-    with left:
-        page.figure(
-            plots.gap_spread(drawn, drawn_cells, page.theme), "spread", alt="Spread of the largest gap over seeds"
-        )
-    with right:
-        page.figure(plots.effect_signs(drawn, drawn_cells, page.theme), "effects", alt="Primary effect of every seed")
-    signs = cells.assign(
-        signs=[f"{up} up, {down} down" for up, down in zip(cells["n_positive"], cells["n_negative"], strict=True)],
-        repeats=[{True: "yes", False: "no"}.get(value, "one seed") for value in cells["primary_all"]],
-    )
-    page.table(
-        signs,
-        "cells",
-        names={
-            "cell": "Cell", "n": "Seeds", "max_gap_min": "Gap, min", "max_gap_max": "Gap, max",
-            "max_gap_spread": "Spread", "effect_min": "Effect, min", "effect_max": "Effect, max", "signs": "Signs",
-            "repeats": "Every seed rejects",
-        },
-        formats=dict.fromkeys(["max_gap_min", "max_gap_max", "max_gap_spread"], "%.3f")
-        | dict.fromkeys(["effect_min", "effect_max"], "%+.3f"),
-    )  # fmt: skip
-
-    page.heading("What remains after correcting for multiple tests?")
-    page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against uniform")
-    counts = summary.verdict.counts.reset_index()
-    page.table(
-        counts.assign(name=counts["test"].map(HEADLINES)),
-        "multiplicity",
-        names=MULTIPLICITY,
-        formats=MULTIPLICITY_FORMATS,
-    )
-
     page.heading("Every tested run")
-    tested = counted[counted["paper_p"].notna() | counted["primary_p"].notna()]
+    tested = counted[counted["paper_p"].notna() | counted["p_value"].notna()]
     printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}
     page.table(
         tested.assign(**printed),
         "runs",
         names={
-            "run": "Run", "max_gap": "Largest gap", "max_gap_interval": "95 % interval", "null_high": "Null 97.5 %",
-            "paper_p": "p, paper's", "weighted_gap": "Weighted gap",
-            "weighted_gap_interval": "95 % interval (weighted)",
-            "primary_effect": "Primary effect", "effect_interval": "95 % interval (effect)", "primary_p": "p, primary",
+            "run": "Run", "primary_effect": "Effect", "effect_interval": "95 % interval", "p_value": "p",
+            "primary_p": "p, trend", "shape_p": "p, shape", "max_gap": "Largest gap",
+            "max_gap_interval": "95 % interval (largest gap)", "null_high": "Null 97.5 %", "paper_p": "p, paper's",
+            "weighted_gap": "Weighted gap", "weighted_gap_interval": "95 % interval (weighted)",
         },
         formats=dict.fromkeys(["max_gap", "null_high", "weighted_gap"], "%.3f")
-        | {"paper_p": "%.4f", "primary_effect": "%+.3f", "primary_p": "%.4g"},
+        | dict.fromkeys(["p_value", "primary_p", "shape_p"], "%.4g") | {"paper_p": "%.4f", "primary_effect": "%+.3f"},
     )  # fmt: skip
 
-untested = counted[counted["paper_p"].isna() & counted["primary_p"].isna()]
+untested = counted[counted["paper_p"].isna() & counted["p_value"].isna()]
 if not untested.empty:
     page.heading("Not testable")
     for note, part in untested.groupby("note", sort=False):
@@ -101,16 +98,27 @@ if not untested.empty:
         page.text(f"{'; '.join(named)}: {said}.")
 
 page.how(r"""
-Each point is a run (a seed) on all its samples. Gaps are the paper's, over 15 equal-width confidence bins, with
-percentile intervals from 5000 resamples; an absolute gap is folded at zero, so resampling moves it upwards and the
-point may lie below its interval. The grey bar ends at the 97.5th percentile of the largest gap when the feature is
-permuted inside bins. The primary effect is the within-bin slope of correctness on the rank of the feature, in the
-primary test's bins, as a change of accuracy from the low to the high third of samples with similar confidence; its
-interval is $\pm 1.96$ standard errors under permutation.
+Each point is a run (a seed) on all its samples. Its effect is the within-bin slope of correctness on the rank of the
+feature (primary trend test), as a change of accuracy from the low to the high third of samples with similar
+confidence; the interval is $\pm 1.96$ standard errors under permutation inside bins.
 
-Without an effect p-values are uniform, and the $k$-th smallest of $m$ is $\text{Beta}(k, m + 1 - k)$ with mean $k / (m
-+ 1)$; the band holds the middle 95 % of it at each rank. $n$ fair signs agree with probability $2^{1-n}$. Both take the
-runs as independent. Seeds evaluated on the same samples are not quite, so chance variation may be larger than drawn;
-Holm's and Bonferroni's corrections remain valid.
+**Pooled effects.** The effect of a run is a sum over images, so two runs on the same test images have covariance
+$\sum_i u_{ai} u_{bi}$, with $u$ the scores of the slope. A cell's effect is the mean over its seeds with that variance.
+Over cells: random effects (DerSimonian and Laird), with weights $1 / (v_c + \tau^2)$ and the covariance of cells that
+share images in the variance of the mean. $I^2$ is the share of the spread between cells that chance does not explain.
+An average effect larger than the larger end of the 90 % interval is excluded (two one-sided tests at 5 %). Runs
+share images if they have the same data set, size and labels, sample by sample.
+
+**The answer** is evidence if the mean over cells differs from zero or if any one cell does (its pooled trend and the
+shape tests of its seeds combined, Holm over cells), each at $\alpha / 2$.
+
+**Many tests.** The range of rejections by chance, the band of sorted p-values (95 % for all ranks at once) and the
+number of cells whose seeds agree in sign are simulated from normal scores with the correlation of the runs' effects.
+For the p-value with shape and for the paper's test this correlation is an approximation. Holm's and Bonferroni's
+corrections are valid under any dependence.
+
+**The paper's gaps** are over 15 equal-width confidence bins, with percentile intervals from 5000 resamples; an absolute
+gap is folded at zero, so resampling moves it upwards and the point may lie below its interval. The grey bar ends at the
+97.5th percentile of the largest gap when the feature is permuted inside bins.
 """)
 page.finish()

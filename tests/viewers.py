@@ -30,7 +30,7 @@ from engine.metrics.reliability import calibration_summary
 from engine.store import RunRecord, open_cache, write_shard
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
-from engine.verdict.cache import judge_cache, judge_stability
+from engine.verdict.cache import judge_cache
 from engine.verdict.wording import mechanism_sentence, reliability_sentence
 from tests.serving import Served
 
@@ -61,15 +61,14 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
         rho = run.entropies.mean(axis=1)
         test = judge(run.confidence, run.correct, rho, feature=FEATURE).sentence
         sentences = {
-            "overview": judge_cache(counted, feature=FEATURE).sentence,
             "reliability": reliability_sentence(calibration_summary(run.confidence, run.correct)),
             "mechanism": mechanism_sentence(
                 depth_profile(run.entropies, run.correct, names=names),
                 relate_to_error(run.confidence, run.correct, rho),
                 FEATURE,
             ),
-            "sweep": judge_stability(counted, feature=FEATURE).sentence,
         }
+        sentences |= dict.fromkeys(("overview", "sweep"), judge_cache(counted, feature=FEATURE).detail)
         sentences |= dict.fromkeys(("gap", "null", "controls"), test)
         return opened.fingerprint, {page: typeset(sentence) for page, sentence in sentences.items()}
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from engine.core.labels import is_ensemble, label_rows
+from engine.core.labels import TESTS, is_ensemble, label_rows
 from engine.core.types import CELL
 from engine.sweep import effect_intervals, look_first, single_models, sorted_pvalues
-from engine.verdict.cache import CacheVerdict, StabilityVerdict, judge_cache, judge_stability, reason
+from engine.verdict.cache import CacheVerdict, judge_cache, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class CacheSummary:
     every : all runs, ensembles too; counted : without ensembles, p-values corrected over them. Both carry `cell`, how
     the cell is called, and its parts `backbone_name`, `dataset_name` and `variant_name`; `run`, the full name; and
     `slot`, the column of the inventory. first : where to look first, with
-    `reason`. p_values : both tests' sorted p-values beside uniform ones. stable.cells carries `cell` too.
+    `reason`. p_values : sorted p-values beside what chance gives. cells : `verdict.cells` with their names.
     """
 
     every: pd.DataFrame
@@ -27,7 +27,7 @@ class CacheSummary:
     first: pd.DataFrame
     p_values: pd.DataFrame
     verdict: CacheVerdict
-    stable: StabilityVerdict
+    cells: pd.DataFrame
 
 
 def _slots(runs: pd.DataFrame) -> pd.Series:
@@ -44,15 +44,14 @@ def summarise(diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str) -
     counted = pd.concat([counted, effect_intervals(counted).add_prefix("effect_")], axis=1)
     first = look_first(counted)
     verdict = judge_cache(counted, feature=feature_label)
-    stable = judge_stability(counted, feature=feature_label)
-    names = counted.set_index("run_id")[["cell", "run"]]
+    names = counted.set_index("run_id")[["cell", "dataset_name", "run"]]
     return CacheSummary(
         every=rows,
         counted=counted,
         first=first.assign(reason=[reason(row) for row in first.to_dict("records")]),
         p_values=sorted_pvalues(counted).join(names["run"], on="run_id"),
         verdict=verdict,
-        stable=StabilityVerdict(stable.outcome, stable.sentence, stable.cells.join(names["cell"], on="run_id")),
+        cells=verdict.cells.join(names[["cell", "dataset_name"]], on="run_id"),
     )
 
 
@@ -60,24 +59,32 @@ def table_of_runs(summary: CacheSummary) -> pd.DataFrame:
     """Every run with its corrected p-values; ensembles stand in it but are not counted."""
     every, corrected = summary.every, summary.counted.set_index("run_id")
     return every.assign(
-        paper_p_holm=every["run_id"].map(corrected["paper_p_holm"]),
-        primary_p_holm=every["run_id"].map(corrected["primary_p_holm"]),
+        p_value_holm=every["run_id"].map(corrected["p_value_holm"]),
         note=every["note"].where(~is_ensemble(every["suite"]), "ensemble, not counted"),
     )
 
 
+def table_of_tests(verdict: CacheVerdict) -> pd.DataFrame:
+    """Rejections of each test without and with correction, beside what chance gives."""
+    counts = verdict.counts.reset_index()
+    return counts.assign(
+        name=counts["test"].map(TESTS),
+        chance=[f"{low} to {high}" for low, high in zip(counts["chance_low"], counts["chance_high"], strict=True)],
+    )
+
+
 MULTIPLICITY = {
-    "name": "Test", "n_tested": "Runs tested", "expected_by_chance": "Rejections expected by chance",
-    "nominal": "Rejections", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
+    "name": "Test", "n_tested": "Runs tested", "nominal": "Rejections", "expected_by_chance": "expected by chance",
+    "chance": "95 % range by chance", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
     "bonferroni": "after Bonferroni", "smallest_p": "Smallest p",
 }  # fmt: skip
 MULTIPLICITY_FORMATS = {"expected_by_chance": "%.1f", "smallest_p": "%.3g"}
 RUN_COLUMNS = {
     "run": "Run", "n_samples": "Samples", "n_layers": "Layers", "accuracy": "Accuracy", "raw_ece": "Raw ECE",
-    "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's", "primary_p": "p, primary",
-    "primary_p_holm": "Holm, primary", "note": "Note",
+    "primary_effect": "Effect", "p_value": "p", "p_value_holm": "p after Holm", "primary_p": "p, trend",
+    "shape_p": "p, shape", "paper_p": "p, paper's", "note": "Note",
 }  # fmt: skip
 RUN_FORMATS = {
-    "accuracy": "%.4f", "raw_ece": "%.4f", "paper_p": "%.4f", "paper_p_holm": "%.4f", "primary_p": "%.4g",
-    "primary_p_holm": "%.4g",
+    "accuracy": "%.4f", "raw_ece": "%.4f", "primary_effect": "%+.3f",
+    **dict.fromkeys(["p_value", "p_value_holm", "primary_p", "shape_p"], "%.4g"), "paper_p": "%.4f",
 }  # fmt: skip

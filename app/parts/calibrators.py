@@ -42,7 +42,10 @@ def full_name(method: str) -> str:
 def _spread(board: Scoreboard, row: pd.Series, digits: int) -> str:
     if pd.isna(row["low"]):
         return "–"
-    return f"± {row['std']:.{digits}f}" if board.n_runs > 1 else f"[{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
+    if board.n_runs > 1:
+        return f"± {row['std']:.{digits}f}"
+    debiased = "" if pd.isna(row["debiased"]) else f"{row['debiased']:.{digits}f} "
+    return f"{debiased}[{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
 
 
 def _standing(board: Scoreboard, method: str) -> str:
@@ -63,7 +66,6 @@ def _metrics_table(
     methods = list(dict.fromkeys(board.rows["method"]))
     frame = pd.DataFrame({"method": [full_name(method) for method in methods]})
     names, formats, places = {"method": "Method"}, {}, {}
-    after = "± over seeds" if board.n_runs > 1 else "95 % interval"
     for metric in metrics:
         shown, rows = METRICS[metric], board.rows[board.rows["metric"] == metric].set_index("method").loc[methods]
         if rows["value"].isna().all():
@@ -71,7 +73,9 @@ def _metrics_table(
         frame[metric] = rows["value"].to_numpy()
         names[metric], places[metric] = shown.label, rows["place"].tolist()
         formats[metric] = f"%{'+' if metric.startswith('delta') else ''}.{shown.digits}f"
-        if metric in spreads:
+        if metric in spreads and rows["low"].notna().any():
+            interval = "95 % interval" if rows["debiased"].isna().all() else "debiased and 95 % interval"
+            after = "± over seeds" if board.n_runs > 1 else interval
             frame[f"{metric}_spread"] = [_spread(board, row, shown.digits) for _, row in rows.iterrows()]
             names[f"{metric}_spread"] = f"{shown.label}, {after}"
     if standing:

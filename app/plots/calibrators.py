@@ -89,7 +89,7 @@ def panel_title(board: Scoreboard, metric: str) -> str:
 
 
 def metric_panel(board: Scoreboard, metric: str, theme: Theme) -> go.Figure:
-    """A metric of every method: the interval, each seed as a small tick where there are several, then the value.
+    """A metric of every method: interval and debiased value where it has them, a tick for each of several seeds, value.
 
     The dashed line is the uncalibrated model.
     """
@@ -130,16 +130,24 @@ def _with_points(
                 showlegend=False, hovertemplate=f"a seed: %{{x:.{digits}f}}<extra></extra>",
             )
         )  # fmt: skip
-    spread = "mean ± std" if board.n_runs > 1 else "95 % interval"
+    if rows["debiased"].notna().any():
+        fig.add_trace(
+            go.Scatter(
+                x=rows["debiased"], y=np.arange(len(methods)), mode="markers", name="debiased", showlegend=False,
+                marker={"symbol": "line-ns", "size": 12, "line": {"width": 2, "color": theme.text}},
+                hovertemplate=f"debiased: %{{x:.{digits}f}}<extra></extra>",
+            )
+        )  # fmt: skip
+    spread = ""
+    if rows["low"].notna().any():
+        spread = f"<br>{'mean ± std' if board.n_runs > 1 else '95 % interval'} "
+        spread += f"%{{customdata[0]:.{digits}f}} to %{{customdata[1]:.{digits}f}}"
     fig.add_trace(
         go.Scatter(
             x=rows["value"], y=np.arange(len(methods)), mode="markers", name="value", showlegend=False,
             marker=_marks(methods, theme), text=[CALIBRATORS[name].label for name in methods],
             customdata=rows[["low", "high"]].to_numpy(),
-            hovertemplate=(
-                f"%{{text}}: %{{x:.{digits}f}}<br>{spread} %{{customdata[0]:.{digits}f}} to "
-                f"%{{customdata[1]:.{digits}f}}<extra></extra>"
-            ),
+            hovertemplate=f"%{{text}}: %{{x:.{digits}f}}{spread}<extra></extra>",
         )
     )  # fmt: skip
     return fig

@@ -16,7 +16,7 @@ from app.plots.theme import (
     reference,
     translucent,
 )
-from engine.core.labels import RUNGS, capital, format_p
+from engine.core.labels import RUNGS, capital, format_p, signed
 from engine.core.types import FloatArray, IntArray
 from engine.gaps import DecileEffect, GapResult, PermutationResult
 
@@ -77,13 +77,15 @@ def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = Fa
 def effect_by_decile(effect: DecileEffect, feature: str, alpha: float, theme: Theme) -> go.Figure:
     """Accuracy minus what the rung's conditioning set predicts, by decile, over the band of permuted routing."""
     given = RUNGS[effect.rung]
-    if effect.effect is None or effect.p_value is None:
+    test = effect.test
+    if test.effect is None or test.standard_error is None or test.p_value is None:
         return empty_figure(theme, f"{capital(given)} leaves nothing of the feature or of correctness to test.")
     n_groups = len(effect.values)
     filled = np.flatnonzero(effect.counts)
     outside = f"{effect.n_outside or 'none'} of {n_groups} deciles outside the band"
-    trend = f"{effect.effect:+.3f} from the low to the high third ({format_p(effect.p_value)}), {outside}"
-    found = f"accuracy {'rises' if effect.effect > 0 else 'falls'}" if effect.p_value <= alpha else "no clear trend"
+    size = f"{signed(test.effect)} ± {test.standard_error:.3f}"
+    trend = f"{size} from the low to the high third ({format_p(test.p_value)}), {outside}"
+    found = f"accuracy {'rises' if test.effect > 0 else 'falls'}" if test.p_value <= alpha else "no clear trend"
     within = "among samples with similar confidence" if effect.rung == 0 else f"given {given}"
     fig = figure(
         theme, title=f"Given {given}, {found}: {trend}", x=f"decile of {feature}<br>{within}",
@@ -156,27 +158,4 @@ def feature_histogram(
     for cut in cuts:
         fig.add_vline(x=cut, line={"color": theme.text, "width": 1.5, "dash": "dot"})
     fig.update_layout(bargap=0)
-    return fig
-
-
-def gap_intervals(rows: list[dict[str, object]], theme: Theme) -> go.Figure:
-    """Point estimates of both gaps with their bootstrap intervals; rows of name, value, low, high."""
-    fig = figure(theme, title="Both gaps, with 95 % bootstrap intervals", x="gap in accuracy", y="", height=260)
-    for row in rows:
-        fig.add_trace(
-            go.Scatter(
-                x=[row["low"], row["high"]], y=[row["name"]] * 2, mode="lines", showlegend=False, hoverinfo="skip",
-                line={"color": theme.muted, "width": 4},
-            )
-        )  # fmt: skip
-        fig.add_trace(
-            go.Scatter(
-                x=[row["value"]], y=[row["name"]], mode="markers+text", showlegend=False,
-                text=[f"{row['value']:.3f}"], textposition="top right", cliponaxis=False,
-                marker={"color": theme.text, "size": 12},
-                hovertemplate=f"%{{y}}: %{{x:.4f}} [{row['low']:.4f}, {row['high']:.4f}]<extra></extra>",
-            )
-        )  # fmt: skip
-    fig.update_xaxes(range=[0, 1.05 * max(max(row["high"], row["value"]) for row in rows) or 1])
-    fig.update_yaxes(range=[-0.6, len(rows) - 0.4])
     return fig

@@ -10,10 +10,11 @@ import plotly.graph_objects as go
 
 from app.plots.rows import lines_of, mark_of, name_at_left, row_figure
 from app.plots.theme import Theme, empty_figure, reference, translucent
-from engine.core.labels import HEADLINES
+from engine.core.labels import TESTS
+from engine.sweep import P_COLUMNS
 from engine.verdict.cache import CacheVerdict
 
-MEASURES = {"p": "p-values of both tests", "accuracy": "accuracy", "raw_ece": "raw ECE"}
+MEASURES = {"p": "p-values", "accuracy": "accuracy", "raw_ece": "raw ECE"}
 _FAINTEST, _STRONGEST = 0.06, 0.38
 _MOST_TEXTS = 12  # more tiles than this in a row are too narrow for numbers, which are then in the tooltip only
 _FEWEST = 3  # a single seed does not get a tile as wide as the figure
@@ -89,18 +90,12 @@ def _tiles(rows: pd.DataFrame, theme: Theme, title: str, style: Style, lane: int
 
 
 def _hover(row: Row) -> str:
-    tested = "not testable" if pd.isna(row["primary_p"]) and pd.isna(row["paper_p"]) else _p_hover(row)
+    tested = [
+        f"{name}: p = {row[P_COLUMNS[test]]:.3g}" for test, name in TESTS.items() if pd.notna(row[P_COLUMNS[test]])
+    ]
     return (
         f"{row['run']}<br>{row['n_samples']:,} samples, accuracy {row['accuracy']:.4f}, raw ECE {row['raw_ece']:.4f}"
-        f"<br>{tested}"
-    )
-
-
-def _p_hover(row: Row) -> str:
-    return "<br>".join(
-        f"{name}: p = {row[f'{test}_p']:.3g} (Holm {row[f'{test}_p_holm']:.3g})"
-        for test, name in HEADLINES.items()
-        if pd.notna(row[f"{test}_p"])
+        f"<br>{'<br>'.join(tested) or 'not testable'}"
     )
 
 
@@ -143,40 +138,39 @@ def _short_p(p: float) -> str:
 
 def _p_finding(verdict: CacheVerdict) -> Callable[[pd.DataFrame], str]:
     def finding(part: pd.DataFrame) -> str:
-        corrected = (part[["paper_p_holm", "primary_p_holm"]] <= verdict.alpha).any(axis=1)
-        tested = part[["paper_p", "primary_p"]].notna().any(axis=1)
-        return f"{corrected.sum()} of {tested.sum()} rejected after Holm" if tested.any() else "nothing to test"
+        n, rejected = part["p_value"].notna().sum(), (part["p_value"] <= verdict.alpha).sum()
+        corrected = (part["p_value_holm"] <= verdict.alpha).sum()
+        return f"{rejected} of {n} reject, {corrected} after Holm" if n else "nothing to test"
 
     return finding
 
 
 def _p_style(verdict: CacheVerdict, theme: Theme) -> Style:
-    """A solid tile is rejected after Holm by either test, a grey one only before."""
+    """A solid tile is rejected after Holm, a grey one only before."""
     alpha = verdict.alpha
 
     def style(row: Row) -> tuple[str, str, str]:
-        if pd.isna(row["primary_p"]) and pd.isna(row["paper_p"]):
+        if pd.isna(row["p_value"]) and pd.isna(row["paper_p"]):
             return "rgba(0,0,0,0)", theme.muted, "–"
-        text = f"● {_short_p(row['primary_p'])}<br>○ {_short_p(row['paper_p'])}"
-        if min(row["primary_p_holm"], row["paper_p_holm"]) <= alpha:
+        text = f"● {_short_p(row['p_value'])}<br>○ {_short_p(row['paper_p'])}"
+        if row["p_value_holm"] <= alpha:
             return theme.text, theme.paper, text
-        strength = _STRONGEST if row["primary_rejects"] or row["paper_rejects"] else _FAINTEST
-        return translucent(theme.text, strength), theme.text, text
+        return translucent(theme.text, _STRONGEST if row["verdict_rejects"] else _FAINTEST), theme.text, text
 
     return style
 
 
-def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], theme: Theme) -> go.Figure:
-    """Runs rejected by each test without and with correction; `chance` is the range that chance gives without."""
+def rejections(verdict: CacheVerdict, theme: Theme) -> go.Figure:
+    """Runs rejected without and with correction, over the range that chance gives without."""
     counts = verdict.counts
     if not verdict.n_tested:
         return empty_figure(theme, "No run can be tested with this feature.")
-    tests = [test for test in ("primary", "paper") if counts.loc[test, "n_tested"]]
-    lead = counts.loc[tests[0]]
+    tests = [test for test in ("verdict", "paper") if counts.loc[test, "n_tested"]]
+    lead = counts.loc["verdict"]
     drawn = row_figure(
         theme,
-        title=f"{HEADLINES[tests[0]].capitalize()} rejects {int(lead['nominal'])} of {int(lead['n_tested'])}; "
-        f"chance gives {lead['expected_by_chance']:.1f}",
+        title=f"{int(lead['nominal'])} of {int(lead['n_tested'])} runs reject; chance gives "
+        f"{lead['expected_by_chance']:.1f} ({int(lead['chance_low'])} to {int(lead['chance_high'])})",
         x="runs rejected",
         cells=[label.format(alpha=verdict.alpha) for label in _CORRECTIONS.values()],
         n_lanes=[len(tests)] * len(_CORRECTIONS),
@@ -185,7 +179,7 @@ def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], the
     )
     fig, half = drawn.figure, drawn.lane / 2
     for lane, test in enumerate(tests):
-        low, high = chance[test]
+        low, high = counts.loc[test, ["chance_low", "chance_high"]]
         y, expected = drawn.lanes[0][lane], counts.loc[test, "expected_by_chance"]
         fig.add_trace(
             go.Scatter(
@@ -199,12 +193,12 @@ def rejections(verdict: CacheVerdict, chance: Mapping[str, tuple[int, int]], the
         values = [int(counts.loc[test, name]) for name in _CORRECTIONS]
         fig.add_trace(
             go.Scatter(
-                x=values, y=[lanes[lane] for lanes in drawn.lanes], mode="markers+text", name=HEADLINES[test],
+                x=values, y=[lanes[lane] for lanes in drawn.lanes], mode="markers+text", name=TESTS[test],
                 text=[f" {value}" for value in values], textposition="middle right", cliponaxis=False,
                 marker=mark_of(test, theme),
-                hovertemplate=f"{HEADLINES[test]}: %{{x}} runs<extra></extra>",
+                hovertemplate=f"{TESTS[test]}: %{{x}} runs<extra></extra>",
             )
         )  # fmt: skip
-    top = max(int(counts[list(_CORRECTIONS)].to_numpy().max()), *(high for _, high in chance.values()), 1)
+    top = max(int(counts[[*_CORRECTIONS, "chance_high"]].to_numpy().max()), 1)
     fig.update_xaxes(range=[-0.04 * top, top * 1.12], tickformat="d", dtick=max(1, -(-top // 8)))
     return fig

@@ -1,4 +1,4 @@
-"""Figures of the sweep: gaps over cells and seeds, p-values against uniform ones, stability over seeds."""
+"""Figures of the sweep: effects of runs and pooled ones, the paper's gaps, sorted p-values against chance."""
 
 from __future__ import annotations
 
@@ -6,14 +6,96 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.rows import RowFigure, mark_of, row_figure
-from app.plots.theme import Theme, empty_figure, figure, reference
-from engine.core.labels import HEADLINES
+from app.plots.theme import OTHER_METHOD, Theme, empty_figure, figure, reference
+from engine.core.labels import TESTS
+from engine.gaps.pooled import PooledEffect
 
 GAPS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
 _LANE, _BELOW = 20, 118
+_RUN_LANE = 15
+WHOLE = "Whole cache, all data sets"
 # Hollow marks of the paper's gaps are filled with the page's colour, so that the interval does not show through.
-NO_SECOND = "No cell has a second seed"
 _OVER_LINE = {"symbol": "circle", "size": 10}
+
+
+def _diamonds(pooled: pd.DataFrame, heights: list[float], lane: float) -> dict[str, list[float | None]]:
+    """Pooled effects as one trace: as wide as their intervals."""
+    x, y, half = [], [], 0.42 * lane
+    for row, height in zip(pooled.to_dict("records"), heights, strict=True):
+        x += [row["effect_low"], row["effect"], row["effect_high"], row["effect"], row["effect_low"], None]
+        y += [height, height - half, height, height + half, height, None]
+    return {"x": x, "y": y}
+
+
+def effect_reach(rows: pd.DataFrame) -> float:
+    """How far from zero the intervals of these runs go."""
+    return float(rows[["effect_low", "effect_high"]].abs().max().max())
+
+
+def effects(rows: pd.DataFrame, cells: pd.DataFrame, whole: PooledEffect, reach: float, theme: Theme) -> go.Figure:
+    """The primary effect of every run of a data set, pooled in each cell, under that of the whole cache."""
+    kept = rows[rows["primary_effect"].notna()]
+    shown = cells[cells["cell"].isin(kept["cell"])].set_index("cell", drop=False).loc[kept["cell"].unique()]
+    beyond = int(((shown["effect_low"] > 0) | (shown["effect_high"] < 0)).sum())
+    seeds = kept.groupby("cell", sort=False)
+    drawn = row_figure(
+        theme,
+        title=f"{kept['dataset_name'].iloc[0]}: interval excludes zero in {beyond} of {len(shown)} cells",
+        x="change of accuracy, low to high third",
+        cells=[WHOLE, *(seeds["backbone_name"].first() + " · " + seeds["variant_name"].first())],
+        n_lanes=[1, *(seeds.size() + (seeds.size() > 1))],
+        lane=_RUN_LANE,
+        below=_BELOW,
+    )
+    fig = drawn.figure
+    kept = pd.concat([part for _, part in seeds])  # a cell after the other, as the lanes are
+    sizes = zip(drawn.lanes[1:], seeds.size(), strict=True)
+    heights = pd.Series([y for lanes, n in sizes for y in lanes[:n]], kept.index)
+    fig.add_trace(
+        go.Scatter(
+            **_segments(kept["effect_low"], kept["effect_high"], heights), mode="lines", hoverinfo="skip",
+            line={"color": theme.muted, "width": 2}, name="95 % interval",
+        )
+    )  # fmt: skip
+    fig.add_trace(
+        go.Scatter(
+            x=kept["primary_effect"], y=heights, mode="markers", name="effect, a seed each",
+            marker=mark_of("primary", theme, size=7),
+            customdata=kept[["run", "effect_low", "effect_high", "primary_p", "p_value"]],
+            hovertemplate=(
+                "%{customdata[0]}<br>%{x:+.4f} [%{customdata[1]:+.4f}, %{customdata[2]:+.4f}], "
+                "trend p = %{customdata[3]:.3g}, with shape p = %{customdata[4]:.3g}<extra></extra>"
+            ),
+        )
+    )  # fmt: skip
+    bound = whole.bound
+    cache = pd.DataFrame([{"effect": bound.effect, "effect_low": bound.low, "effect_high": bound.high}])
+    for pooled, places, colour, name in (
+        (
+            shown[shown["n"] > 1],
+            [lanes[-1] for lanes in drawn.lanes[1:] if len(lanes) > 1],
+            OTHER_METHOD,
+            "pooled over seeds",
+        ),
+        (cache, drawn.lanes[0], theme.text, "whole cache"),
+    ):
+        fig.add_trace(
+            go.Scatter(
+                **_diamonds(pooled, places, drawn.lane), mode="lines", fill="toself", fillcolor=colour, name=name,
+                line={"color": theme.text, "width": 1}, hoverinfo="skip",
+            )
+        )  # fmt: skip
+        fig.add_trace(
+            go.Scatter(
+                x=pooled["effect"], y=places, mode="markers", marker={"opacity": 0, "size": 14}, showlegend=False,
+                customdata=pooled[["effect_low", "effect_high"]], name=f"{name}, value",
+                hovertemplate=f"{name}: %{{x:+.4f}} [%{{customdata[0]:+.4f}}, %{{customdata[1]:+.4f}}]<extra></extra>",
+            )
+        )  # fmt: skip
+    for lanes in drawn.lanes:  # beside the points, not through the names
+        reference(fig, theme, x0=0, x1=0, y0=lanes[0] - drawn.lane / 2, y1=lanes[-1] + drawn.lane / 2)
+    fig.update_xaxes(range=[-1.06 * reach, 1.06 * reach], nticks=6, tickformat="+.2f")
+    return fig
 
 
 def _cell_rows(rows: pd.DataFrame, theme: Theme, *, title: str, x: str) -> tuple[RowFigure, pd.Series]:
@@ -85,114 +167,39 @@ def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
 
 
 def p_value_plot(p_values: pd.DataFrame, theme: Theme) -> go.Figure:
-    """Sorted p-values against those expected of uniform ones, over the band of order statistics."""
+    """Sorted p-values of each test by rank, over the band that holds all of them at once by chance."""
     if p_values.empty:
         return empty_figure(theme, "No run can be tested with this feature.")
-    below = (p_values["p"] < p_values["low"]).groupby(p_values["test"]).agg(["sum", "size"])
-    listed = [
-        f"{below.loc[test, 'sum']} of {below.loc[test, 'size']} of {name}"
-        for test, name in HEADLINES.items()
-        if test in below.index
-    ]
+    tests = {test: (TESTS[test], part) for test, part in p_values.groupby("test", sort=False)}
+    below = [f"{(part['p'] < part['low']).sum()} of {len(part)} ({name})" for name, part in tests.values()]
     fig = figure(
         theme,
-        title=f"p-values below the band of chance: {', '.join(listed)}",
-        x="p-value expected by chance alone",
+        title=f"p-values below what chance gives: {', '.join(below)}",
+        x="rank of the p-value / (number of runs + 1)",
         y="sorted p-value",
         height=440,
     )
-    sizes_drawn: set[int] = set()
-    for test in HEADLINES:
-        part = p_values[p_values["test"] == test]
-        if part.empty or len(part) in sizes_drawn:
-            continue  # tests over the same number of runs share one band
-        sizes_drawn.add(len(part))
-        fig.add_trace(
-            go.Scatter(
-                x=[*part["expected"], *part["expected"][::-1]], y=[*part["high"], *part["low"][::-1]], fill="toself",
-                fillcolor=theme.band, mode="lines", line={"width": 0}, hoverinfo="skip",
-                name=f"95 % band of {len(part)} uniform p-values",
-            )
-        )  # fmt: skip
+    _, widest = max(tests.values(), key=lambda test: len(test[1]))
+    fig.add_trace(
+        go.Scatter(
+            x=[*widest["expected"], *widest["expected"][::-1]], y=[*widest["high"], *widest["low"][::-1]],
+            fill="toself", fillcolor=theme.band, mode="lines", line={"width": 0}, hoverinfo="skip",
+            name="95 % of what chance gives, all ranks at once",
+        )
+    )  # fmt: skip
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
-    for test, name in HEADLINES.items():
-        part = p_values[p_values["test"] == test]
-        if part.empty:
-            continue
+    for test, (name, part) in tests.items():
         fig.add_trace(
             go.Scatter(
                 x=part["expected"], y=part["p"], mode="markers", name=name,
                 marker=mark_of(test, theme),
                 customdata=part[["run", "low", "high"]],
                 hovertemplate=(
-                    "%{customdata[0]}<br>p = %{y:.3g}, expected %{x:.3f} "
-                    f"[%{{customdata[1]:.3f}}, %{{customdata[2]:.3f}}]<extra>{name}</extra>"
+                    "%{customdata[0]}<br>p = %{y:.3g}, by chance "
+                    f"%{{customdata[1]:.3f}} to %{{customdata[2]:.3f}}<extra>{name}</extra>"
                 ),
             )
         )  # fmt: skip
     fig.update_xaxes(range=[0, 1])
     fig.update_yaxes(range=[-0.03, 1.03])
-    return fig
-
-
-def gap_spread(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Figure:
-    """The largest gap of every seed on one line per cell, from the smallest to the largest of them."""
-    kept = rows[rows["max_gap"].notna()]
-    cells = cells[cells["max_gap_spread"].notna()]
-    if kept.empty:
-        return empty_figure(theme, "No run has a largest gap with this feature.")
-    several = cells[cells["n"] > 1]
-    title = f"Between seeds the largest gap moves by up to {several['max_gap_spread'].max():.2f}"
-    # As many lanes as runs, so that the rows stand level with those of the effects beside them.
-    drawn, lanes = _cell_rows(kept, theme, title=NO_SECOND if several.empty else title, x="largest gap in accuracy")
-    fig, heights = drawn.figure, lanes.groupby(kept["cell"]).mean()
-    fig.add_trace(
-        go.Scatter(
-            **_segments(cells["max_gap_min"], cells["max_gap_max"], cells["cell"].map(heights)), mode="lines",
-            line={"color": theme.muted, "width": 3}, name="smallest to largest", hoverinfo="skip",
-        )
-    )  # fmt: skip
-    fig.add_trace(
-        go.Scatter(
-            x=kept["max_gap"], y=kept["cell"].map(heights), mode="markers", name="largest gap, a seed each",
-            marker=_OVER_LINE | {"color": theme.paper, "line": {"color": theme.text, "width": 2}},
-            customdata=kept["run"], hovertemplate="%{customdata}<br>largest gap %{x:.4f}<extra></extra>",
-        )
-    )  # fmt: skip
-    _from_zero(fig, kept["max_gap"].max())
-    return fig
-
-
-def effect_signs(rows: pd.DataFrame, cells: pd.DataFrame, theme: Theme) -> go.Figure:
-    """The primary effect of every seed with its interval: on which side of zero?"""
-    kept = rows[rows["primary_effect"].notna()]
-    if kept.empty:
-        return empty_figure(theme, "No run has a primary effect with this feature.")
-    several = cells[cells["n"] > 1]
-    title = f"The primary sign holds in {int(several['same_sign'].astype(bool).sum())} of {len(several)} cells"
-    drawn, heights = _cell_rows(
-        kept, theme, title=NO_SECOND if several.empty else title, x="change of accuracy, low to high third"
-    )
-    fig = drawn.figure
-    fig.add_trace(
-        go.Scatter(
-            **_segments(kept["effect_low"], kept["effect_high"], heights), mode="lines", hoverinfo="skip",
-            line={"color": theme.muted, "width": 3}, name="95 % interval",
-        )
-    )  # fmt: skip
-    fig.add_trace(
-        go.Scatter(
-            x=kept["primary_effect"], y=heights, mode="markers", name="primary effect, a seed each",
-            marker=mark_of("primary", theme, size=9),
-            customdata=kept[["run", "primary_p", "effect_low", "effect_high"]],
-            hovertemplate=(
-                "%{customdata[0]}<br>%{x:+.4f} [%{customdata[2]:+.4f}, %{customdata[3]:+.4f}], "
-                "p = %{customdata[1]:.3g}<extra></extra>"
-            ),
-        )
-    )  # fmt: skip
-    for lanes in drawn.lanes:  # beside the points, not through the names
-        reference(fig, theme, x0=0, x1=0, y0=lanes[0] - drawn.lane / 2, y1=lanes[-1] + drawn.lane / 2)
-    reach = kept[["primary_effect", "effect_low", "effect_high"]].abs().max().max()
-    fig.update_xaxes(range=[-1.06 * reach, 1.06 * reach], nticks=6, tickformat="+.2f")
     return fig

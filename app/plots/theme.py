@@ -17,7 +17,7 @@ METHOD_SYMBOLS = {"nw_conf_routing": "diamond", "nw_conf": "square", "nw_conf_en
 OTHER_METHOD = "#8C8C8C"
 OVER_CONFIDENT, UNDER_CONFIDENT = "#C8372D", "#2E6DB4"
 # The paper's test is hollow, the primary test filled, in every figure that shows both.
-TEST_SYMBOLS = {"paper": "circle-open", "primary": "circle"}
+TEST_SYMBOLS = {"paper": "circle-open", "primary": "circle", "verdict": "circle"}
 MATCHING_COLOURS = {"equal_width": "#B8860B", "equal_mass": "#7A5195"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -14,14 +15,15 @@ from app.compute.overview import (
     RUN_FORMATS,
     CacheSummary,
     table_of_runs,
+    table_of_tests,
 )
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
 from app.plots.theme import Theme
 from app.report.provenance import notes
 from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
-from engine.core.labels import HEADLINES, format_p, signed
-from engine.sweep import chance_range
+from engine.core.labels import format_p, signed
+from engine.gaps.pooled import PooledEffect
 from engine.verdict.wording import LOW_TO_HIGH, reliability_sentence
 
 _THEME = Theme()
@@ -50,21 +52,27 @@ def whole_cache(summary: CacheSummary) -> Iterator[Item]:
     """Verdicts over all runs, what many tests are worth, and every run in a table."""
     verdict, counted = summary.verdict, summary.counted
     yield Item("section", "All runs together")
-    yield Item("verdict", summary.stable.sentence)
-    if verdict.n_tested:
-        chance = {test: chance_range(int(verdict.counts.loc[test, "n_tested"]), verdict.alpha) for test in HEADLINES}
-        rejected = figure(overview.rejections(verdict, chance, _THEME), "Rejections beside those expected by chance")
+    if verdict.pooled is not None:
+        yield from _effects(summary, verdict.pooled)
+        rejected = figure(overview.rejections(verdict, _THEME), "Rejections beside those expected by chance")
         sorted_ps = figure(sweep.p_value_plot(summary.p_values, _THEME), "Sorted p-values against uniform ones", _SIDE)
         yield Item("pair", [rejected, sorted_ps])
-        yield table(
-            verdict.counts.reset_index().assign(name=lambda counts: counts["test"].map(HEADLINES)),
-            MULTIPLICITY,
-            MULTIPLICITY_FORMATS,
-        )
-        yield Item("heading", "The gaps, cell by cell")
+        yield table(table_of_tests(verdict), MULTIPLICITY, MULTIPLICITY_FORMATS)
+        yield Item("heading", "The paper's gaps, cell by cell")
         yield from _forests(counted)
     yield Item("heading", "Every run")
     yield table(table_of_runs(summary), RUN_COLUMNS, RUN_FORMATS)
+
+
+def _effects(summary: CacheSummary, whole: PooledEffect) -> Iterator[Item]:
+    """The effect of every run, pooled by cell, a data set after the other."""
+    drawn = summary.counted[summary.counted["p_value"].notna()]
+    reach = sweep.effect_reach(drawn)
+    for name, part in drawn.groupby("dataset_name", sort=False):
+        height = sweep.effects(part, summary.cells, whole, reach, _THEME).layout.height
+        for cells in np.array_split(part["cell"].unique(), -(-height // _TALLEST)):
+            piece = sweep.effects(part[part["cell"].isin(cells)], summary.cells, whole, reach, _THEME)
+            yield figure(piece, f"Effect of every run on {name}, pooled")
 
 
 def _forests(counted: pd.DataFrame) -> Iterator[Item]:
@@ -143,12 +151,14 @@ def _lacking(row: pd.Series, found: Study) -> Iterator[str]:
 def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
     """The numbers of the paper's Table 1, for this run."""
     summary = found.diagram.summary
+    debiased = summary.debiased
     classes = "" if pd.isna(row["n_classes"]) else f", {row['n_classes']} classes"
     layers = f", {row['n_layers']} routing layers" if row["n_layers"] else ""
     numbers = {
         "Samples": f"{row['n_samples']:,}{classes}{layers}",
         "Accuracy": f"{summary.accuracy:.4f}, mean confidence {summary.mean_confidence:.4f}",
         "Raw ECE": f"{summary.ece:.4f}, about {summary.ece_if_calibrated:.4f} if calibrated perfectly",
+        "Debiased ECE": f"{debiased.estimate:.4f}, 95 % interval {debiased.low:.4f} to {debiased.high:.4f}",
     }
     if found.tested is None:
         return numbers

@@ -6,6 +6,7 @@ What a page is made of has stable keys; an element or container with the key K h
     opening                 the bar of a viewer's first page
     verdict                 the sentence under the title
     settings                the settings in force, under the verdict
+    rounding                the warning that confidence was rounded, under the settings
     figure-NAME             a figure, as `Page.figure` names it
     table-NAME              a table, with its buttons csv-NAME and latex-NAME
     progress-NAME           the place of long work, or of what a page waits for: its bar, or one of its two buttons
@@ -45,6 +46,7 @@ from app.state.view import BenchmarkView, CacheView, View
 from engine.core.errors import CacheError
 from engine.core.labels import MISSING
 from engine.core.latex import to_latex
+from engine.core.rounding import find_rounding
 from engine.store import Cache
 
 _CHOSEN = "routecal-chosen"
@@ -79,12 +81,22 @@ class Page:
     def verdict(self, sentence: str, *, answer: str = "", controls: bool = True) -> None:
         """The answer, if it is short enough to stand by itself, and the sentence under it; then the settings."""
         self._show("verdict", f"{answer}. {sentence}" if answer else sentence)
-        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}</strong>' if answer else ""
+        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}.</strong> ' if answer else ""
         with st.container(key="verdict"):
             st.html(f'<p style="{_VERDICT_STYLE}">{first}{html.escape(typeset(sentence))}</p>')
         self._settings()
+        if (controls or self.name == "controls") and type(self.view) is View:
+            self._warn_of_rounding()
         if controls and self.name != "controls":
             st.page_link(page_for("controls").script, label="Could this test detect an effect? See Controls.")
+
+    def _warn_of_rounding(self) -> None:
+        """A bar where the run's confidence has too few digits for its tests."""
+        rounding = find_rounding(self.view.run.confidence)
+        if rounding is not None:
+            self._show("text", rounding.sentence, "rounding")
+            with st.container(key="rounding"):
+                st.warning(plain(rounding.sentence), icon=":material/warning:")
 
     def _settings(self) -> None:
         with st.container(key="settings"):

@@ -48,10 +48,9 @@ def _choose_slice(row: pd.Series) -> Slice:
     tertile = _choose("Tertile of the feature", ("all", *TERTILES), "tertile")
     band = st.slider("Confidence band", 0.0, 1.0, (0.0, 1.0), 0.01, key="band", bind="query-params")
     classes = [] if pd.isna(row["n_classes"]) else [str(k) for k in range(int(row["n_classes"]))]
-    if not classes:
-        st.caption("The classes of this run are not known.")
-    predicted = _choose("Predicted class", ("all", *classes), "predicted")
-    label = _choose("True class", ("all", *classes), "class", help=_BY_OUTCOME)
+    unknown = None if classes else "The classes of this run are not known."
+    predicted = _choose("Predicted class", ("all", *classes), "predicted", help=unknown)
+    label = _choose("True class", ("all", *classes), "class", help=unknown or _BY_OUTCOME)
     outcome = _choose("Prediction", tuple(OUTCOMES), "outcome", lambda name: OUTCOMES[name], help=_BY_OUTCOME)
     return Slice(tertile, (float(band[0]), float(band[1])), predicted, label, outcome)
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from engine.core.errors import CacheError
+from engine.core.rounding import find_rounding
 from engine.store import RunRecord, default_shards_directory, shard_paths, verify_shard
 
 PROVENANCE = ("commit", "versions", "device", "seconds", "source", "data_fingerprint")
@@ -22,15 +23,17 @@ def run(arguments: argparse.Namespace) -> int:
         paths += [given] if given.is_file() else shard_paths(given)
     n_bad = 0
     for path in paths:
-        problem = _problem(path)
+        problem, warning = _checked(path)
         n_bad += problem is not None
         print(f"{'ok     ' if problem is None else 'PROBLEM'} {path if problem is None else problem}")
+        if warning is not None:
+            print(f"WARNING {path}: {warning}")
     print(f"{len(paths)} shards checked, {n_bad} with a problem")
     return 1 if n_bad else 0
 
 
-def _problem(path: Path) -> str | None:
-    """What is wrong with a shard, or None.
+def _checked(path: Path) -> tuple[str | None, str | None]:
+    """What is wrong with a shard, and what makes tests on it doubtful; None for nothing.
 
     Checksum, ranges and finite values are checked on reading; confidence, correctness, counts and accuracy are
     derived again from the logits.
@@ -38,6 +41,8 @@ def _problem(path: Path) -> str | None:
     try:
         record: RunRecord = verify_shard(path)
     except CacheError as error:
-        return str(error)
+        return str(error), None
     missing = [key for key in PROVENANCE if record.provenance.get(key) in (None, "", {})]  # 0 seconds are a value
-    return f"{path}: the provenance lacks {', '.join(missing)}; build or import the run again" if missing else None
+    problem = f"{path}: the provenance lacks {', '.join(missing)}; build or import the run again" if missing else None
+    rounding = find_rounding(record.confidence)
+    return problem, None if rounding is None else rounding.sentence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm, t
 
+from engine.benchmark.bootstrap import BOOTSTRAPPED
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
 from engine.benchmark.setup import ROUTING
@@ -31,7 +32,7 @@ def contrast_in_run(
     all intervals hold together. Percentiles would shift D, because resampling inflates every ECE. Empty if AR-CondCal
     was left out.
     """
-    _check(metrics, alpha)
+    _check(metrics, alpha, BOOTSTRAPPED)
     if ROUTING not in result.fitted:
         return pd.DataFrame(columns=COLUMNS)
     if not result.n_bootstrap:
@@ -56,7 +57,7 @@ def contrast_over_seeds(
     error = s / sqrt(n), s the standard deviation of D_s (ddof 1); the quantile is Student's with n - 1 degrees of
     freedom. Runs without AR-CondCal do not count; with one run there is no spread, so error, low and high are NaN.
     """
-    _check(metrics, alpha)
+    _check(metrics, alpha, METRICS)
     wide = scores.pivot_table(index="run_id", columns=["method", "metric"], values="value", dropna=False)
     rows = []
     for metric in metrics:
@@ -83,7 +84,7 @@ def _with_intervals(
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def _check(metrics: Sequence[str], alpha: float) -> None:
+def _check(metrics: Sequence[str], alpha: float, valid: Collection[str]) -> None:
     for metric in metrics:
-        validation.choice("metrics", metric, METRICS)
+        validation.choice("metrics", metric, valid)
     validation.fraction("alpha", alpha)

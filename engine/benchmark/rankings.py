@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from engine.benchmark.bootstrap import BOOTSTRAPPED
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
 from engine.benchmark.setup import REFERENCE
@@ -122,7 +123,7 @@ def leader_in_run(result: BenchmarkResult, metric: str, *, alpha: float = 0.05) 
     best = str(competing.round(12).idxmin())
     rivals = [str(name) for name in competing.index if name != best]
     n_alike = None
-    if result.n_bootstrap:
+    if result.n_bootstrap and metric in BOOTSTRAPPED:
         z = float(norm.ppf(1 - alpha / 2))
         errors = [np.std(result.bootstrap[name][metric] - result.bootstrap[best][metric], ddof=1) for name in rivals]
         n_alike = sum(
@@ -155,9 +156,9 @@ class Scoreboard:
 
     Attributes
     ----------
-    rows : tidy: method, metric, value, low, high, std, place. One run: its value with its 95 % bootstrap interval, std
-        NaN. Several: mean, mean -+ std over runs (ddof 0). place is 1 for the best and 2 for the second-best of a
-        metric as printed; the uncalibrated model is not placed.
+    rows : tidy: method, metric, value, debiased, low, high, std, place. One run: its value, with its debiased value and
+        95 % interval where it has them, std NaN. Several: mean, mean -+ std over runs (ddof 0). place is 1 for the best
+        and 2 for the second-best of a metric as printed; the uncalibrated model is not placed.
     runs : tidy: run_id, method, metric, value.
     n_runs : how many.
     """
@@ -183,8 +184,8 @@ def scoreboard(results: Sequence[BenchmarkResult]) -> Scoreboard:
     else:
         cell = runs[["run_id"]].drop_duplicates().assign(all=0)
         rows = aggregate_seeds(runs, cell, by=("all",)).rename(columns={"mean": "value"})
-        rows = rows.assign(low=rows["value"] - rows["std"], high=rows["value"] + rows["std"])
-    rows = rows[["method", "metric", "value", "low", "high", "std"]]
+        rows = rows.assign(low=rows["value"] - rows["std"], high=rows["value"] + rows["std"], debiased=float("nan"))
+    rows = rows[["method", "metric", "value", "debiased", "low", "high", "std"]]
     return Scoreboard(rows.assign(place=_places(rows)), runs[["run_id", "method", "metric", "value"]], n_runs)
 
 

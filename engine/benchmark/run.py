@@ -13,12 +13,16 @@ from engine.benchmark.scores import METRICS, all_scores, paired_changes, predict
 from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE, check_methods, halve, make_calibrator
 from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
 from engine.core import validation
+from engine.core.binning import Matching
 from engine.core.labels import counted
 from engine.core.splitting import SPLIT_SEED
 from engine.core.types import BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
+from engine.metrics.debiased import debiased_ece
 
 N_BOOTSTRAP = 500
+_BINS_OF: dict[str, Matching] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
+_PERCENTILES = ("nll", "brier", "accuracy", "delta_nll", "delta_brier", "delta_accuracy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +31,9 @@ class BenchmarkResult:
 
     Attributes
     ----------
-    scores : tidy frame, one row per method and metric: run_id, method, metric, value, ci_low, ci_high (95 %
-        percentile bootstrap; NaN without one).
+    scores : tidy frame, one row per method and metric: run_id, method, metric, value, debiased, ci_low, ci_high. The
+        95 % interval is of `debiased` for ECE and AdaECE (`debiased_ece`), of percentiles of the bootstrap for NLL,
+        Brier, accuracy and their changes, and NaN for the others, of which none is known to cover.
     fitted : what each method learnt.
     confidence, correct : by method, (n_eval,) top-label confidence and correctness on the evaluated half.
     clipping : one row per kernel method: shares of targets clipped at either end, number of tied samples.
@@ -77,7 +82,7 @@ def run_benchmark(
     feature : rho of `nw_conf_routing`, which is left out with a note for a run that lacks it. Worst-tertile ECE cuts
         r_std whatever the feature (the feature itself for a run without a routing profile).
     bandwidth : multiple of Scott's bandwidth, one per axis, or "cv_nll".
-    n_bootstrap : resamples of the evaluated half for 95 % intervals; 0 for none.
+    n_bootstrap : resamples of the evaluated half for 95 % intervals and paired differences; 0 for neither.
     seed : of the split and of the bootstrap.
     """
     names = check_methods(methods)
@@ -110,7 +115,7 @@ def run_benchmark(
     report(1.0, "done")
     return BenchmarkResult(
         run_id=run.run_id,
-        scores=_tidy(run.run_id, scores, resampled),
+        scores=_tidy(run.run_id, scores, resampled, confidence, correct),
         fitted=fitted,
         confidence=confidence,
         correct=correct,
@@ -152,17 +157,23 @@ def _bootstrap(
 
 
 def _tidy(
-    run_id: str, scores: Mapping[str, Mapping[str, float]], resampled: Mapping[str, Mapping[str, FloatArray]]
+    run_id: str,
+    scores: Mapping[str, Mapping[str, float]],
+    resampled: Mapping[str, Mapping[str, FloatArray]],
+    confidence: Mapping[str, FloatArray],
+    correct: Mapping[str, BoolArray],
 ) -> pd.DataFrame:
     rows = []
     for method, by_metric in scores.items():
         for metric in METRICS:
-            low, high = np.nan, np.nan
-            draws = resampled.get(method, {}).get(metric)
-            if draws is not None and np.isfinite(draws).any():
-                low, high = np.nanquantile(draws, [0.025, 0.975])
-            rows.append((run_id, method, metric, by_metric[metric], float(low), float(high)))
-    return pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "ci_low", "ci_high"])
+            debiased, low, high = np.nan, np.nan, np.nan
+            if resampled and metric in _BINS_OF:
+                found = debiased_ece(confidence[method], correct[method], matching=_BINS_OF[metric])
+                debiased, low, high = found.estimate, found.low, found.high
+            elif resampled and metric in _PERCENTILES:
+                low, high = np.quantile(resampled[method][metric], [0.025, 0.975])
+            rows.append((run_id, method, metric, by_metric[metric], debiased, float(low), float(high)))
+    return pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "debiased", "ci_low", "ci_high"])
 
 
 def learnt_table(result: BenchmarkResult) -> pd.DataFrame:

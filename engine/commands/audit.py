@@ -8,36 +8,38 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Hashable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 import pandas as pd
 
 from engine.commands.command_line import terminal_progress
 from engine.core.errors import InvalidInput
-from engine.core.labels import format_p, name_cells
+from engine.core.labels import MISSING, format_p, name_cells
 from engine.core.latex import to_latex
 from engine.core.types import Progress
+from engine.features import FEATURES
 from engine.paper import CONCLUSION_SOURCES, conclude, gather, summarise
 from engine.paper.claims import OUTCOMES, ClaimResult, as_frame
 from engine.paper.claims import audit as audit_paper
 from engine.paper.conclusions import as_frame as as_conclusions
 from engine.store import open_cache
-from engine.sweep import by_cell, diagnose, multiplicity, single_models
+from engine.sweep import diagnose, single_models
+from engine.verdict.cache import judge_cache
 
 _SHOWN = {
     "run_id": "run",
     "accuracy": "accuracy",
     "raw_ece": "raw ECE",
+    "primary_effect": "effect",
+    "p_value": "p",
+    "primary_p": "trend p",
+    "shape_p": "shape p",
     "max_gap": "max gap",
-    "weighted_gap": "weighted gap",
     "paper_p": "paper p",
-    "primary_p": "primary p",
-    "bins": "bins",
 }
 
 _WRAPPER = textwrap.TextWrapper(width=118, subsequent_indent=" " * 15, break_on_hyphens=False)
+_EFFECT = "{effect:+.3f} [{effect_low:+.3f}, {effect_high:+.3f}]"
 _EMPTY = "This cache holds no runs; build some with `python -m cache_builder sweep` and publish them."
 
 
@@ -66,14 +68,15 @@ def run(arguments: argparse.Namespace) -> int:
         rows = single_models(
             diagnose(cache, feature_name=arguments.feature, alpha=arguments.alpha, progress=progress), arguments.alpha
         )
+    columns = rows.drop(columns="scores")
     if arguments.json:
-        print(rows.to_json(orient="records", indent=2))
+        print(columns.to_json(orient="records", indent=2))
     elif arguments.csv:
-        print(rows.to_csv(index=False), end="")
+        print(columns.to_csv(index=False), end="")
     elif arguments.latex:
-        print(to_latex(_printed(rows), caption="The gap tests of every run.", label="tab:audit"))
+        print(to_latex(_printed(rows), caption="The tests of every run.", label="tab:audit"))
     else:
-        _print_table(rows, arguments.alpha)
+        _print_table(rows, arguments.feature, arguments.alpha)
     return 0
 
 
@@ -131,48 +134,30 @@ def _print_claims(results: list[ClaimResult]) -> None:
 
 def _printed(rows: pd.DataFrame) -> pd.DataFrame:
     """The columns a reader wants, rounded, with a dash for what could not be computed."""
-    shown = rows.assign(
-        bins=[
-            "–" if pd.isna(shared) else f"{int(shared)}/{int(total)}"
-            for shared, total in zip(rows["shared_bins"], rows["n_bins"], strict=True)
-        ]
-    )[list(_SHOWN)]
-    for column in ("accuracy", "raw_ece", "max_gap", "weighted_gap"):
-        shown[column] = ["–" if pd.isna(value) else f"{value:.3f}" for value in shown[column]]
-    for column in ("paper_p", "primary_p"):
-        shown[column] = ["–" if pd.isna(value) else format_p(value).removeprefix("p = ") for value in shown[column]]
-        shown[column] = shown[column].str.removeprefix("p ")
+    shown = rows[list(_SHOWN)].copy()
+    for column in shown.columns[1:]:
+        form = _p if column.endswith("_p") or column == "p_value" else "{:.3f}".format
+        shown[column] = [MISSING if pd.isna(value) else form(value) for value in shown[column]]
     return shown.rename(columns=_SHOWN)
 
 
-def _spread(cell: Mapping[Hashable, Any], measure: str) -> str:
-    """Mean and std over seeds, a single run without a std, or a dash where no seed has the measure."""
-    mean, std = cell[f"{measure}_mean"], cell[f"{measure}_std"]
-    if pd.isna(mean):
-        return "–"
-    return f"{mean:.3f} ± {std:.3f}" if cell["n"] > 1 else f"{mean:.3f}"
+def _p(value: float) -> str:
+    return format_p(value).removeprefix("p ").removeprefix("= ")
 
 
-def _print_table(rows: pd.DataFrame, alpha: float) -> None:
+def _print_table(rows: pd.DataFrame, feature: str, alpha: float) -> None:
     if rows.empty:
         print(_EMPTY)
         return
+    verdict = judge_cache(rows, feature=FEATURES[feature].label if feature in FEATURES else feature, alpha=alpha)
+    print(f"{verdict.answer}.\n{textwrap.fill(verdict.detail, 118, break_on_hyphens=False)}\n")
     print(_printed(rows).to_string(index=False))
-    cells = by_cell(rows)
+    cells = verdict.cells
     if not cells.empty:
-        print("\nCells (mean ± std over seeds)")
+        print("\nCells: pooled effect [95 % interval], seeds that reject")
         for cell in cells.join(name_cells(cells)["cell"]).to_dict("records"):
-            print(
-                f"  {cell['cell']} (n = {cell['n']}): "
-                f"max gap {_spread(cell, 'max_gap')}, weighted gap {_spread(cell, 'weighted_gap')}, "
-                f"rejections {cell['paper_rejections']} (paper), {cell['primary_rejections']} (primary)"
-            )
-    print(f"\nRejections at {alpha:g}")
-    for row in multiplicity(rows, alpha).itertuples():
-        print(
-            f"  {row.test}: {row.nominal} of {row.n_tested} (expected by chance {row.expected_by_chance:.1f}); "
-            f"Bonferroni {row.bonferroni}, Holm {row.holm}, Benjamini-Hochberg {row.benjamini_hochberg}"
-        )
-    for run_row in rows[rows[["paper_p", "primary_p"]].isna().any(axis=1)].to_dict("records"):
-        untested = pd.isna(run_row["paper_p"]) and pd.isna(run_row["primary_p"])
+            effect = MISSING if pd.isna(cell["effect"]) else _EFFECT.format_map(cell)
+            print(f"  {cell['cell']} (n = {cell['n']}): {effect}, {cell['verdict_rejections']} of {cell['n']}")
+    for run_row in rows[rows[["paper_p", "p_value"]].isna().any(axis=1)].to_dict("records"):
+        untested = pd.isna(run_row["paper_p"]) and pd.isna(run_row["p_value"])
         print(f"  {'not tested' if untested else 'tested in part'}: {run_row['run_id']} ({run_row['note']})")

@@ -107,9 +107,9 @@ class VerdictTest:
     label = "the verdict (trend and shape)"
     summary_width = 1
 
-    def __init__(self, layout: Layout, bins: IntArray) -> None:
-        self._batch = CombinedBatch(layout.confidence, layout.rho, bins)
-        self.width = 4 * bins.size  # it works in double precision
+    def __init__(self, layout: Layout) -> None:
+        self._batch = CombinedBatch(layout.confidence, layout.rho, layout.rank)
+        self.width = 4 * layout.rho.size  # it works in double precision
 
     def summarise(self, correct: BoolArray, accuracy: FloatArray) -> FloatArray:
         return self._batch.pvalues(correct, accuracy)[:, None]
@@ -245,7 +245,7 @@ class Simulator:
         self._samples = samples
         self.bins = self.layout.bins(primary_bins(self.n_samples), "equal_mass")
         self.tests: dict[str, BatchTest | VerdictTest] = {
-            test: VerdictTest(self.layout, self.bins)
+            test: VerdictTest(self.layout)
             if test == VERDICT
             else BatchTest(TESTS[test].over(settings.n_bins), self.layout, settings.min_support)
             for test in tests

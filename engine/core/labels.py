@@ -32,7 +32,9 @@ DATASETS = {
     "digits": "Digits",
 }
 HEADLINES = {"paper": "the paper's test", "primary": "the primary test"}
-"""The two tests that verdicts rest on, by their names."""
+"""The two tests that stand side by side everywhere, by their names."""
+TESTS = {"verdict": "trend and shape combined", "primary": "the primary trend test", "paper": "the paper's test"}
+"""The tests that are counted over many runs. The first decides."""
 RUNGS = ("confidence", "the softmax's shape", "the softmax's shape and the class", "the whole output")
 """What each rung of the ladder conditions on."""
 METHODS = {

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
+from engine.core.binning import equal_mass_bins
 from engine.core.pvalues import cauchy_combination
-from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps.shape import ShapeDesign, ShapeResult, logistic_fit, shape_test
+from engine.core.types import BoolArray, FloatArray
+from engine.gaps.settings import primary_bins
+from engine.gaps.shape import ShapeDesign, ShapeResult, count_correct, logistic_fit, shape_test
 from engine.gaps.statistics.trend import TrendDesign, trend_test
 from engine.gaps.stratified import StratifiedResult, two_sided
 
@@ -30,6 +33,12 @@ def combine(*p_values: float | None) -> float | None:
     return float(cauchy_combination(found)) if found.size else None
 
 
+def echoes_confidence(confidence: FloatArray, rho: FloatArray) -> bool:
+    """Whether rho has the order of confidence, or its reverse: no test can tell the two apart."""
+    ranks, other = rankdata(confidence), rankdata(rho)
+    return np.array_equal(ranks, other) or np.array_equal(ranks, ranks.size + 1 - other)
+
+
 def combined_test(
     confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, *, clusters: ArrayLike | None = None
 ) -> CombinedResult:
@@ -41,16 +50,16 @@ def combined_test(
 
 
 class CombinedBatch:
-    """The same on many simulated outcomes of one run; bins : the primary test's, in the order of the outcomes."""
+    """The same on many simulated outcomes of one run; matched_by : confidence, or its ranks (`ShapeDesign`)."""
 
-    def __init__(self, confidence: FloatArray, rho: FloatArray, bins: IntArray) -> None:
-        self._n_bins = int(bins.max()) + 1
-        self._trend = TrendDesign.of(bins, rho, self._n_bins)
-        self._shape = ShapeDesign(confidence, rho, bins=bins)
+    def __init__(self, confidence: FloatArray, rho: FloatArray, matched_by: FloatArray) -> None:
+        self._n_bins = primary_bins(rho.size)
+        self._trend = TrendDesign.of(equal_mass_bins(matched_by, self._n_bins), rho, self._n_bins)
+        self._shape = ShapeDesign(confidence, rho, matched_by=matched_by)
 
     def pvalues(self, outcomes: BoolArray, accuracy: FloatArray) -> FloatArray:
         """(R,) of (R, n) outcomes drawn from accuracies (n,); NaN where there is nothing to test."""
-        n_correct = self._shape.count_correct(outcomes)
+        n_correct = count_correct(outcomes, self._trend.bins, self._n_bins)
         variance = self._trend.variance(n_correct).sum(axis=1)
         statistic = outcomes.astype(np.float32) @ self._trend.scores.astype(np.float32)
         z = np.divide(statistic, np.sqrt(variance), out=np.full(len(outcomes), np.nan), where=variance > 0)

@@ -13,15 +13,7 @@ from engine.core import validation
 from engine.core.binning import LEVEL, equal_mass_bins
 from engine.core.errors import InvalidInput
 from engine.core.types import FloatArray, IntArray
-from engine.gaps.ladder import (
-    LABELS,
-    N_FOLDS,
-    Rung,
-    class_probabilities,
-    conditioning_columns,
-    cross_fitted_residuals,
-    ladder_test,
-)
+from engine.gaps.ladder import LABELS, Rung, ladder_fit, rung_of
 from engine.gaps.settings import primary_bins
 from engine.gaps.statistics.trend import TrendDesign, trend_test
 from engine.gaps.stratified import StratifiedResult
@@ -36,7 +28,7 @@ class DecileEffect:
     """Accuracy minus what the rung's conditioning set predicts, by group of the feature; NaN where a group is empty.
 
     values, low, high, fitted : (G,) the difference, its simultaneous null band, the fitted trend. counts : (G,).
-    effect, p_value : of the rung's test, from the low to the high third; None where there is nothing to test.
+    test : of the rung: its effect is the change from the low to the high third.
     """
 
     values: FloatArray
@@ -44,8 +36,7 @@ class DecileEffect:
     high: FloatArray
     fitted: FloatArray
     counts: IntArray
-    effect: float | None
-    p_value: float | None
+    test: StratifiedResult | Rung
     rung: int
     n_bins: int
     level: float
@@ -113,8 +104,7 @@ def effect_by_decile(
     validation.whole("n_groups", n_groups, 2, MOST_GROUPS)
     validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
-    n = checked_rho.size
-    n_bins = primary_bins(n)
+    n_bins = primary_bins(checked_rho.size)
     bins = equal_mass_bins(checked_confidence, n_bins)
     outcome = checked_correct.astype(np.float64)
     test: StratifiedResult | Rung
@@ -126,12 +116,11 @@ def effect_by_decile(
     else:
         if outputs is None:
             raise InvalidInput("outputs", f"logits or probabilities for rung {rung}", "none")
-        test = ladder_test(checked_confidence, checked_correct, checked_rho, outputs, seed=seed)[rung - 1]
-        columns, _ = conditioning_columns(*class_probabilities(outputs, checked_confidence.astype(np.float64)), rung)
-        targets = np.column_stack([ndtri((rankdata(checked_rho) - 0.5) / n), outcome])
-        folds = np.random.default_rng(seed).permutation(n) % N_FOLDS
-        scores, residuals = cross_fitted_residuals(columns, targets, folds).T
-        groups = _groups(scores, np.zeros(n, dtype=np.int64), n_groups)
+        fit, widths = ladder_fit(checked_confidence, checked_correct, checked_rho, outputs, seed=seed)
+        both = fit.residuals(widths[rung])
+        test = rung_of(rung, both, widths[rung])
+        scores, residuals = both.T
+        groups = _groups(scores, np.zeros_like(bins), n_groups)
     cells = np.bincount(bins * n_groups + groups, minlength=n_bins * n_groups).reshape(n_bins, n_groups)
     counts = cells.sum(axis=0)
     per_sample = np.where(counts > 0, 1 / np.maximum(counts, 1), np.nan)
@@ -141,4 +130,4 @@ def effect_by_decile(
     slope = float(scores @ residuals) / squares if squares > 0 and test.effect is not None else 0.0
     sums = np.array([np.bincount(groups, weights=each, minlength=n_groups) for each in (residuals, slope * scores)])
     values, low, high, fitted = np.stack([sums[0], mean - half, mean + half, sums[1]]) * per_sample
-    return DecileEffect(values, low, high, fitted, counts, test.effect, test.p_value, rung, n_bins, LEVEL, seed)
+    return DecileEffect(values, low, high, fitted, counts, test, rung, n_bins, LEVEL, seed)

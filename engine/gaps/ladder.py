@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from engine.core import validation
 from engine.core.errors import InvalidInput
 from engine.core.threads import keep_blas_to_one_thread
-from engine.core.types import FloatArray, IntArray
+from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.shape import spline_columns
 from engine.gaps.stratified import two_sided
 
@@ -149,11 +149,6 @@ class CrossFit:
         return found
 
 
-def cross_fitted_residuals(columns: FloatArray, targets: FloatArray, folds: IntArray) -> FloatArray:
-    """(n, m) residuals of targets (n, m) on columns (n, p), as `CrossFit` has them."""
-    return CrossFit(columns, targets, folds).residuals()
-
-
 def _outer_distance(values: FloatArray) -> float:
     """Mean of the upper third minus mean of the lower third."""
     ordered = np.sort(values)
@@ -161,7 +156,8 @@ def _outer_distance(values: FloatArray) -> float:
     return float(ordered[-third:].mean() - ordered[:third].mean())
 
 
-def _rung(number: int, residuals: FloatArray, n_columns: int, clusters: IntArray | None) -> Rung:
+def rung_of(number: int, residuals: FloatArray, n_columns: int, clusters: IntArray | None = None) -> Rung:
+    """The test of (n, 2) residuals of rho and of correctness."""
     rho, correct = residuals.T
     products = rho * correct
     squares = float(rho @ rho)
@@ -177,6 +173,25 @@ def _rung(number: int, residuals: FloatArray, n_columns: int, clusters: IntArray
     reach = _outer_distance(rho)
     standard_error = math.sqrt(float(errors @ errors)) / squares * reach
     return Rung(number, LABELS[number], float(two_sided(z)), z, slope * reach, standard_error, n_columns)
+
+
+def ladder_fit(
+    confidence: FloatArray,
+    correct: BoolArray,
+    rho: FloatArray,
+    outputs: ArrayLike,
+    clusters: IntArray | None = None,
+    seed: int = 42,
+) -> tuple[CrossFit, tuple[int, ...]]:
+    """The regressions of rho's normal scores and of correctness on the columns of all rungs, and each rung's width."""
+    n = rho.size
+    logits, probabilities = class_probabilities(outputs, confidence.astype(np.float64))
+    targets = np.column_stack([ndtri((rankdata(rho) - 0.5) / n), correct.astype(np.float64)])
+    rng = np.random.default_rng(seed)
+    # Samples of one cluster stay in one fold, or the fit would know them.
+    folds = rng.permutation(n) if clusters is None else rng.permutation(clusters.max() + 1)[clusters]
+    columns, widths = conditioning_columns(logits, probabilities)
+    return CrossFit(columns, targets, folds % N_FOLDS), widths
 
 
 def ladder_test(
@@ -196,16 +211,9 @@ def ladder_test(
     """
     keep_blas_to_one_thread()
     validation.seed(seed)
-    checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
-    n = checked_rho.size
-    groups = None if clusters is None else validation.clusters(clusters, n)
-    logits, probabilities = class_probabilities(outputs, checked_confidence.astype(np.float64))
-    targets = np.column_stack([ndtri((rankdata(checked_rho) - 0.5) / n), checked_correct.astype(np.float64)])
-    rng = np.random.default_rng(seed)
-    # Samples of one cluster stay in one fold, or the fit would know them.
-    folds = rng.permutation(n) % N_FOLDS if groups is None else rng.permutation(groups.max() + 1)[groups] % N_FOLDS
-    columns, widths = conditioning_columns(logits, probabilities)
-    fit = CrossFit(columns, targets, folds)
+    checked = validation.samples(confidence, correct, rho)
+    groups = None if clusters is None else validation.clusters(clusters, checked[0].size)
+    fit, widths = ladder_fit(*checked, outputs, groups, seed)
     return tuple(
-        _rung(number, fit.residuals(widths[number]), widths[number], groups) for number in range(1, len(LABELS))
+        rung_of(number, fit.residuals(widths[number]), widths[number], groups) for number in range(1, len(LABELS))
     )

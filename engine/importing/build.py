@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.core import validation
 from engine.core.errors import InvalidInput, UnknownName
+from engine.core.rounding import find_rounding
 from engine.core.types import FloatArray
 from engine.importing.mapping import ColumnMapping, check_consecutive
 from engine.importing.readers import Columns
@@ -125,7 +126,15 @@ def _confidence(values: NDArray[Any], notes: list[str]) -> FloatArray:
     if above.any():
         notes.append(f"{int(above.sum())} confidences above 1 by rounding were set to 1")
         confidence[above] = 1
+    _note_rounding(confidence, notes)
     return confidence
+
+
+def _note_rounding(confidence: FloatArray, notes: list[str]) -> None:
+    """Of the numbers as the file has them: rounded probabilities no longer look so once their sum is made 1."""
+    rounding = find_rounding(confidence)
+    if rounding is not None:
+        notes.append(rounding.sentence.removesuffix("."))
 
 
 def _log_probabilities(values: NDArray[Any], notes: list[str]) -> FloatArray:
@@ -137,6 +146,7 @@ def _log_probabilities(values: NDArray[Any], notes: list[str]) -> FloatArray:
     worst = int(np.abs(sums - 1).argmax())
     if abs(sums[worst] - 1) > SUM_TOLERANCE:
         raise InvalidInput("probabilities", "rows that add up to 1", f"{sums[worst]:g} in row {worst}")
+    _note_rounding(np.minimum(probabilities.max(axis=1), 1), notes)
     notes.append("probabilities are kept as their logarithms in place of logits")
     raised = int((probabilities < SMALLEST).sum())
     if raised:

@@ -14,6 +14,7 @@ from engine.core import validation
 from engine.core.binning import N_BINS, equal_width_bins
 from engine.core.intervals import wilson_interval
 from engine.core.types import FloatArray
+from engine.metrics.debiased import DebiasedEce, debiased_ece
 
 Direction = Literal["over", "under", "neither"]
 
@@ -22,13 +23,15 @@ Direction = Literal["over", "under", "neither"]
 class CalibrationSummary:
     """Accuracy against mean confidence, and the ECE beside what noise alone would give.
 
-    accuracy_low, accuracy_high : 95 % Wilson interval. ece_if_calibrated : see `expected_ece`.
+    accuracy_low, accuracy_high : 95 % Wilson interval. ece_if_calibrated : see `expected_ece`. debiased : the ECE
+    without noise, with its interval.
     """
 
     n_samples: int
     n_bins: int
     ece: float
     ece_if_calibrated: float
+    debiased: DebiasedEce
     accuracy: float
     accuracy_low: float
     accuracy_high: float
@@ -70,6 +73,7 @@ def calibration_summary(confidence: ArrayLike, correct: ArrayLike, *, n_bins: in
         n_bins=n_bins,
         ece=metrics.ece(checked, hits, n_bins=n_bins),
         ece_if_calibrated=expected_ece(checked, n_bins=n_bins),
+        debiased=debiased_ece(checked, hits, n_bins=n_bins),
         accuracy=float(hits.mean()),
         accuracy_low=float(low),
         accuracy_high=float(high),

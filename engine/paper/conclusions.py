@@ -30,7 +30,7 @@ from engine.gaps.settings import PAPER, PRIMARY
 from engine.paper.sources import SOURCES, Evidence
 from engine.paper.tables import MODES, RULE_GAP, rule_by_cell
 from engine.probes import ProbeSweep
-from engine.sweep import chance_range, multiplicity, stability
+from engine.sweep import by_cell, multiplicity
 
 Outcome = Literal["supported", "not supported", "not answerable", "not computed"]
 ALPHA = 0.05
@@ -66,10 +66,9 @@ def decide(contradicted: bool, found: str, numbers: Mapping[str, float]) -> Find
 
 def chance_level(test: str, evidence: Evidence) -> Finding:
     counts = multiplicity(evidence["gaps"], ALPHA).set_index("test").to_dict("index")[test]
-    n, rejected, corrected = (int(counts[name]) for name in ("n_tested", "nominal", "holm"))
+    n, rejected, corrected, high = (int(counts[name]) for name in ("n_tested", "nominal", "holm", "chance_high"))
     if n == 0:
         return Finding("not answerable", "no run can be tested", {"n": 0})
-    high = chance_range(n, ALPHA)[1]
     found = (
         f"{rejected} of {counted(n, 'run')} reject ({corrected} after Holm); chance gives {n * ALPHA:.1f}, "
         f"at most {high} in 97.5 % of cases"
@@ -79,7 +78,7 @@ def chance_level(test: str, evidence: Evidence) -> Finding:
 
 
 def repeats(evidence: Evidence) -> Finding:
-    cells = stability(evidence["gaps"])
+    cells = by_cell(evidence["gaps"])
     several = cells[cells["n"] > 1]
     if several.empty:
         return Finding("not answerable", "no cell has a second tested run", {"n_cells": 0})
@@ -241,6 +240,19 @@ def shrinkage_regime(evidence: Evidence) -> Finding:
     return decide(2 * small <= len(kept), found, {"n": len(kept), "lowest": kept.min(), "below_half": small})
 
 
+def explains_nothing(evidence: Evidence) -> Finding:
+    rows = evidence["gain"].astype({"low": float, "share": float})
+    if rows.empty:
+        return Finding("not answerable", "no run has a routing profile", {"n": 0})
+    n, above, high = len(rows), int((rows["low"] > 0).sum()), chance_range(len(rows), ALPHA / 2)[1]
+    low, most = 100 * rows["share"].min(), 100 * rows["share"].max()
+    found = (
+        f"r_std removes {low:.2f} to {most:.2f} % of the squared error that confidence leaves, out of sample; more "
+        f"than zero in {above} of {counted(n, 'run')} (by chance at most {high} in 97.5 % of cases)"
+    )
+    return decide(above > high, found, {"n": n, "above": above, "largest_percent": most})
+
+
 NEAR_DETERMINISTIC = 0.1
 """Mean normalised entropy: of two sources, one has 98.7 % of the weight."""
 
@@ -288,7 +300,7 @@ def within_noise(evidence: Evidence) -> Finding:
     if z.empty:
         return Finding("not answerable", "no run with logits can be tested", {"n": 0})
     n, (routing, other) = len(z), (z > norm.ppf(1 - ALPHA / 2)).sum().tolist()
-    high = chance_range(n, ALPHA)[1]
+    high = int(binom.ppf(0.975, n, ALPHA))
     found = (
         f"routing is outside the 95 % band of a random feature in {routing} of {counted(n, 'run')} (by chance at most "
         f"{high} in 97.5 % of cases), the logit norm in {other}"
@@ -452,6 +464,11 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
         "bandwidth_control", "No bandwidth puts AR-CondCal ahead of confidence only", "app:bw-sensitivity",
         ("bandwidth",), f"in no mode is its worst-tertile ECE lower by the {_SIGN}, Holm over five modes",
         no_bandwidth_over_control, added=True,
+    ),
+    Conclusion(
+        "explained", "Routing explains no variance of correctness beyond confidence (Proposition 1)", "app:theory",
+        ("gain",), "the 95 % interval of the explained variance is above zero in no more runs than chance gives",
+        explains_nothing, added=True,
     ),
 )  # fmt: skip
 """In the order of the paper, then what it does not conclude."""

@@ -189,9 +189,9 @@ WITHOUT: Mapping[str, str] = MappingProxyType({
 """Published tables that no cache can repeat, and why."""
 FURTHER: Mapping[str, Counterpart] = MappingProxyType({
     "by_cell": Counterpart(
-        ("routing", "gaps", "scores"), tables.by_cell,
-        "half the weighted gap (Proposition 2), the share of a gap that Scott's bandwidth keeps (Proposition 4), "
-        "clipped targets of AR-CondCal, and the rule fixed in advance; means over seeds",
+        ("routing", "gain", "gaps", "scores"), tables.by_cell,
+        "explained variance (Proposition 1), half the weighted gap (2), the share of a gap that Scott's bandwidth "
+        "keeps (4), clipped targets of AR-CondCal, and the rule fixed in advance; means over seeds",
     ),
     "accuracy": Counterpart((), tables.accuracy, "accuracy on all samples; mean and std over seeds"),
     "feature_gains": Counterpart(

@@ -30,6 +30,7 @@ from engine.core.errors import UnknownName
 from engine.core.labels import is_ensemble, label_rows
 from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData
 from engine.features import feature
+from engine.gaps import routing_gain
 from engine.metrics.mechanism import relate_to_error
 from engine.paper.external import against_noise, block_against_full, lift_over_norm
 from engine.probes import audit, audit_sweep
@@ -156,6 +157,16 @@ def _routing(run: RunData) -> pd.DataFrame:
     return pd.DataFrame([row], columns=_ROUTING)
 
 
+_GAIN = ["run_id", "share", "low"]
+
+
+def _gain(run: RunData) -> pd.DataFrame:
+    """The left side of Proposition 1 for AR-CondCal's feature, out of sample: as a share of the squared error that
+    confidence leaves, and the low end of its 95 % interval."""
+    found = routing_gain(run.confidence, run.correct, feature(run, TERTILE_FEATURE))
+    return pd.DataFrame([(run.run_id, found.share, found.explained_variance.low)], columns=_GAIN)
+
+
 _CHANGES = ["run_id", "ece", "worst_tertile_ece"]
 
 
@@ -229,6 +240,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType({
     "ensembles": Source("ensembles over the last epochs", _per_run(
         _change, _CHANGES, _routed, logits=False, beside=_ensembles,
     )),
+    "gain": Source("explained variance of every run", _per_run(_gain, _GAIN, _routed, logits=False)),
     "pairs": Source("Block-AR against Full-AR on the same samples", _per_run(
         _pair, _PAIRS, _routed, logits=False, beside=_full_runs,
     )),

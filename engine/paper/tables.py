@@ -145,18 +145,20 @@ def rule_by_cell(evidence: Evidence) -> pd.DataFrame:
 def by_cell(evidence: Evidence) -> Cells:
     """The paper's propositions and its rule as numbers, means over seeds; the last row pools all evaluated samples.
 
-    Blind spot: half the weighted gap, by which a calibrator of confidence must be off on average (Proposition 2). Gap
-    kept: at Scott's bandwidth (Proposition 4).
+    Explained: share of the squared error of confidence alone that r_std removes, out of sample (Proposition 1). Blind
+    spot: half the weighted gap, by which a calibrator of confidence must be off on average (2). Gap kept: at Scott's
+    bandwidth (4).
     """
     rows = with_cells(evidence["routing"], evidence).merge(_tested(evidence)[["run_id", "max_gap", "weighted_gap"]])
-    rows = rows.merge(evidence.runs[["run_id", "n_samples"]]).assign(blind_spot=rows["weighted_gap"].astype(float) / 2)
+    rows = rows.assign(blind_spot=rows["weighted_gap"].astype(float) / 2).merge(evidence.runs[["run_id", "n_samples"]])
+    rows = rows.merge(evidence["gain"]).assign(share=lambda frame: 100 * frame["share"])
     scores, rule = evidence["scores"], rule_by_cell(evidence)["met"].map({True: "met", False: "not met"})
     clipped = scores[scores["method"] == ROUTING].pivot_table(index="run_id", columns="metric", values="value")
     rates = {"clipped_low": "Clipped low (%)", "clipped_high": "Clipped high (%)"}
     rows = rows.merge(100 * clipped.reindex(columns=list(rates)), "left", left_on="run_id", right_index=True)
-    columns = {"max_gap": "Max gap", "blind_spot": "Blind spot", "kept": "Gap kept"} | rates
+    shown = {"share": "Explained (%)", "blind_spot": "Blind spot", "kept": "Gap kept", "max_gap": "Max gap"} | rates
     for cell, runs in rows.groupby("cell", sort=False):
-        for field, column in columns.items():
+        for field, column in shown.items():
             yield str(cell), column, *means(runs[field])
         yield str(cell), "Rule", rule.get(cell, MISSING), None, len(runs)
     known = rows.dropna(subset=list(rates))
@@ -246,14 +248,15 @@ def block_sizes(evidence: Evidence) -> Cells:
 
 @table_of(NO_LOGITS)
 def intervals(evidence: Evidence) -> Cells:
-    """Each run by itself, with 95 % bootstrap intervals of the headline metrics."""
+    """Each run by itself, with the 95 % intervals of those headline metrics that have one."""
     rows = with_cells(evidence["intervals"], evidence)
     names = {metric: column for column, metric in HEADLINE.items()}
     for row in rows[rows["metric"].isin(names)].to_dict("records"):
         name = f"{row['run']}: {_method(row['method'])}"
         column = names[row["metric"]]
         for end, field in (("", "value"), (" CI low", "ci_low"), (" CI high", "ci_high")):
-            yield name, f"{column}{end}", row[field], None, 1
+            if not pd.isna(row[field]):
+                yield name, f"{column}{end}", row[field], None, 1
 
 
 @table_of("this cache holds no runs")

@@ -8,10 +8,10 @@ from engine.sweep.summary import (
     effect_intervals,
     look_first,
     multiplicity,
+    pool_effects,
+    score_correlation,
     single_models,
     sorted_pvalues,
-    stability,
-    uniform_order_statistics,
 )
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "effect_intervals",
     "look_first",
     "multiplicity",
+    "pool_effects",
+    "score_correlation",
     "single_models",
     "sorted_pvalues",
-    "stability",
-    "uniform_order_statistics",
 ]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
 from contextlib import closing
 from typing import Any
 
@@ -14,15 +12,17 @@ import pandas as pd
 from engine import metrics
 from engine.core import validation
 from engine.core.errors import MissingData
-from engine.core.threads import keep_blas_to_one_thread
+from engine.core.labels import is_ensemble
+from engine.core.threads import keep_blas_to_one_thread, side_by_side
 from engine.core.types import CELL, Progress, RunData
 from engine.features import FEATURES, CustomFeature, columns_of, feature
 from engine.gaps.bootstrap import bootstrap_gap_of_counts
+from engine.gaps.combined import combined_test
 from engine.gaps.permutation import permutation_test_of_counts
+from engine.gaps.pooled import trend_scores
 from engine.gaps.settings import TestSettings
-from engine.gaps.statistics.trend import trend_test
 from engine.store import Cache
-from engine.sweep.summary import P_COLUMNS, add_multiplicity
+from engine.sweep.summary import add_multiplicity
 
 DEFAULT_FEATURE = "r_agg"
 _IDENTITY = ["run_id", *CELL, "seed", "n_samples", "n_layers", "accuracy"]
@@ -40,8 +40,10 @@ def _diagnose_run(
     bootstrap = bootstrap_gap_of_counts(
         contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support
     )
-    primary = trend_test(run.confidence, run.correct, rho)
-    matched = primary.matched  # otherwise it says nothing beyond confidence, and must not count as tested
+    combined = combined_test(run.confidence, run.correct, rho)
+    primary = combined.primary
+    # In too few bins to match confidence the tests say nothing beyond it, and must not count as run.
+    matched = primary.matched and primary.p_value is not None
     gap = paper.gap
     max_low, max_high = bootstrap.max_gap_ci or (None, None)
     weighted_low, weighted_high = bootstrap.weighted_gap_ci or (None, None)
@@ -54,10 +56,13 @@ def _diagnose_run(
         "weighted_gap_low": weighted_low,
         "weighted_gap_high": weighted_high,
         "null_high": None if paper.null is None else paper.null.percentiles[2],
+        "p_value": combined.p_value if matched else None,
         "paper_p": paper.p_value,
         "primary_p": primary.p_value if matched else None,
         "primary_z": primary.z if matched else None,
         "primary_effect": primary.effect if matched else None,
+        "primary_se": primary.standard_error if matched else None,
+        "shape_p": combined.shape.p_value if matched else None,
         "shared_bins": gap.n_shared,
         "n_bins": gap.n_bins,
         "support_min": smallest,
@@ -77,20 +82,26 @@ def diagnose(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """One row per run: gaps with intervals, the paper's exact p, the primary p, support, accuracy, raw ECE.
+    """One row per run: gaps with intervals, the paper's exact p, the verdict's p, support, accuracy, raw ECE.
 
-    A run without what the feature needs keeps its row, with missing numbers and the reason in `note`. For each of the
-    two p-values there are corrected columns (`paper_p_holm`, ...) over the runs that could be tested, and
-    `paper_rejects` / `primary_rejects` at `alpha`, uncorrected.
+    p_value : of the verdict, the primary trend test (`primary_*`) and the shape test (`shape_p`) combined.
+    images, scores : runs with equal `images` (a hash of data set and labels) were evaluated on the same samples, and
+    the product of their `scores` (vectors of length one) is the correlation of their primary effects
+    (`engine.gaps.pooled.trend_scores`). Missing for ensembles and for runs without labels.
+
+    A run without what the feature needs keeps its row, with missing numbers and the reason in `note`. For each p-value
+    of `P_COLUMNS` there are corrected columns (`p_value_holm`, ...) over the runs that could be tested, and whether
+    the test rejects at `alpha`, uncorrected (`verdict_rejects`, `primary_rejects`, `paper_rejects`).
     """
     keep_blas_to_one_thread()  # its threads would take the cores that the runs are shared among
     validation.fraction("alpha", alpha)
     runs = cache.runs()
     # A column that only some runs brought along leaves the others untested; a name that nobody knows is an error.
     own_columns = {name for names in runs["extra_names"] for name in names} - set(FEATURES)
+    single = set(runs.loc[~is_ensemble(runs["suite"]), "run_id"])
 
     def row_of(identity: dict[Any, Any]) -> dict[Any, Any]:
-        run = cache.load(str(identity["run_id"]), columns_of(feature_name))
+        run = cache.load(str(identity["run_id"]), {*columns_of(feature_name), "labels"})
         row: dict[Any, Any] = {**identity, "raw_ece": metrics.ece(run.confidence, run.correct)}
         try:
             if feature_name in own_columns and feature_name not in run.extra:
@@ -100,45 +111,41 @@ def diagnose(
             row["note"] = str(missing)
         else:
             row |= _diagnose_run(run, rho, n_resamples=n_resamples, seed=seed, settings=settings)
+            if identity["run_id"] in single and run.labels is not None and row["primary_p"] is not None:
+                named = f"{identity['dataset']} {run.n_samples} ".encode()
+                row["images"] = hashlib.sha256(named + run.labels.tobytes()).hexdigest()[:12]
+                row["scores"] = trend_scores(run.confidence, run.correct, rho).astype(np.float32)
         return row
 
     rows = []
     largest = int(runs["n_samples"].max()) if len(runs) else 0
-    with closing(_side_by_side(row_of, runs[_IDENTITY].to_dict("records"), largest)) as studied:
+    threads = min(_MOST_THREADS, _ROWS_AT_ONCE // max(largest, 1))
+    with closing(side_by_side(row_of, runs[_IDENTITY].to_dict("records"), threads)) as studied:
         for row in studied:
             rows.append(row)
             if progress is not None:
                 progress(len(rows) / len(runs), f"{row['run_id']}")
-    frame = pd.DataFrame(rows, columns=_columns())
-    for column in P_COLUMNS:
-        add_multiplicity(frame, column, alpha)
+    frame = _shorten_scores(pd.DataFrame(rows, columns=_columns()))
+    add_multiplicity(frame, alpha)
     return frame
 
 
-def _side_by_side(
-    study: Callable[[dict[Any, Any]], dict[Any, Any]], identities: Sequence[dict[Any, Any]], largest: int
-) -> Generator[dict[Any, Any]]:
-    """The studies in order, several at a time: sorting and reading leave Python's lock, so threads gain.
-
-    Whoever stops listening (a viewer who has left) leaves at most the studies under way to be finished.
-    """
-    threads = max(1, min(_MOST_THREADS, os.cpu_count() or 1, _ROWS_AT_ONCE // max(largest, 1)))
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="diagnose")
-    try:
-        # No more than one study ahead of each thread, so that finished ones do not pile up and a stop is heard.
-        waiting = [pool.submit(study, identity) for identity in identities[: 2 * threads]]
-        for position in range(len(identities)):
-            yield waiting.pop(0).result()
-            if position + 2 * threads < len(identities):
-                waiting.append(pool.submit(study, identities[position + 2 * threads]))
-    finally:
-        pool.shutdown(cancel_futures=True)
+def _shorten_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Scores as vectors with an entry per run on the same images instead of one per image, with the same products."""
+    for _, part in frame.groupby("images"):
+        scores = np.stack(part["scores"].tolist())
+        values, vectors = np.linalg.eigh((scores @ scores.T).astype(np.float64))
+        short = vectors * np.sqrt(values.clip(0))
+        short /= np.linalg.norm(short, axis=1, keepdims=True)
+        frame.loc[part.index, "scores"] = pd.Series(list(short), part.index)
+    return frame
 
 
 def _columns() -> list[str]:
     """Column order, the same for an empty cache."""
     return [
         *_IDENTITY, "raw_ece", "max_gap", "max_gap_low", "max_gap_high", "weighted_gap", "weighted_gap_low",
-        "weighted_gap_high", "null_high", "paper_p", "primary_p", "primary_z", "primary_effect", "shared_bins",
-        "n_bins", "support_min", "support_q25", "support_median", "note",
+        "weighted_gap_high", "null_high", "p_value", "paper_p", "primary_p", "primary_z", "primary_effect",
+        "primary_se", "shape_p", "shared_bins", "n_bins", "support_min", "support_q25", "support_median", "note",
+        "images", "scores",
     ]  # fmt: skip

@@ -10,156 +10,106 @@ import pandas as pd
 
 from engine.controls import VERDICT
 from engine.core import validation
-from engine.core.labels import HEADLINES, capital, counted, format_p
-from engine.sweep import multiplicity, stability
-from engine.sweep.summary import tested
+from engine.core.labels import capital, counted, format_p, percent, signed
+from engine.gaps.pooled import PooledEffect
+from engine.sweep import by_cell, multiplicity, pool_effects
 from engine.verdict import Verdict
-from engine.verdict.wording import LOW_TO_HIGH, OTHER_SEEDS, UNCHECKED
+from engine.verdict.wording import LOW_TO_HIGH, UNCHECKED
 
-CacheOutcome = Literal["untestable", "no_evidence", "one_test", "disagreement", "evidence"]
-StabilityOutcome = Literal["untestable", "one_seed", "not_repeated", "repeated", "contradictory"]
+CacheOutcome = Literal["untestable", "no_evidence", "evidence"]
 
 
 @dataclass(frozen=True, eq=False)
 class CacheVerdict:
-    """Both tests over all runs of a cache. `counts` is the table of `multiplicity`, indexed by test."""
+    """All runs of a cache together.
+
+    counts : the table of `multiplicity`, indexed by test; cells : that of `by_cell`; pooled : the mean effect.
+    p_value : of anything being there, in the mean of cells or in one of them.
+    """
 
     outcome: CacheOutcome
-    sentence: str
+    answer: str
+    detail: str
+    p_value: float | None
+    pooled: PooledEffect | None
+    cells: pd.DataFrame
     counts: pd.DataFrame
     n_runs: int
     n_tested: int
     alpha: float
 
-
-@dataclass(frozen=True, eq=False)
-class StabilityVerdict:
-    """Whether anything repeats over seeds, models and data sets. `cells` is the table of `stability`."""
-
-    outcome: StabilityOutcome
-    sentence: str
-    cells: pd.DataFrame
+    @property
+    def sentence(self) -> str:
+        return f"{self.answer}. {self.detail}"
 
 
-Counts = Mapping[str, Mapping[Any, Any]]
-
-
-def _rejections(counts: Counts) -> str:
-    """Both tests' rejections without and with correction, then what chance gives."""
-    clauses = {
-        test: (
-            f"{name} rejects {counts[test]['nominal']} ({counts[test]['holm']} after Holm's correction)"
-            if counts[test]["n_tested"]
-            else f"{name} can be run on none"
-        )
-        for test, name in HEADLINES.items()
-    }
-    expected = [f"{row['expected_by_chance']:.1f}" for row in counts.values() if row["n_tested"]]
-    chance = " and ".join(dict.fromkeys(expected))
-    return f"{clauses['paper']} and {clauses['primary']}, where chance alone gives about {chance}"
-
-
-def _conclusion(counts: Counts, n_both: int) -> tuple[CacheOutcome, str]:
-    """What the rejections that survive correction amount to; `n_both` runs are rejected by both tests."""
-    surviving = [test for test, row in counts.items() if row["holm"]]
-    missing = [test for test, row in counts.items() if not row["n_tested"]]
-    if not surviving:
-        return (
-            "no_evidence",
-            ": no evidence beyond confidence in this cache. The power of the tests was not measured here.",
-        )
-    if missing:
-        return (
-            "one_test",
-            f". {capital(HEADLINES[surviving[0]])} finds a difference beyond confidence in some runs; "
-            f"{HEADLINES[missing[0]]} could not be run to confirm it. {UNCHECKED}",
-        )
-    if surviving == ["paper"]:
-        return (
-            "disagreement",
-            ". The tests disagree: the paper's test rejects and the finer primary test does not confirm it; read this "
-            "as no reliable evidence beyond confidence.",
-        )
-    if surviving == ["primary"]:
-        return (
-            "disagreement",
-            ". The tests disagree: the primary test, which uses every sample, finds a difference beyond confidence in "
-            f"some runs, and the paper's test does not confirm it; {OTHER_SEEDS}. {UNCHECKED}",
-        )
-    if not n_both:
-        return "disagreement", ". The tests disagree: they reject in different runs, and neither confirms the other."
+def _effect_sentence(pooled: PooledEffect, n_tested: int, feature: str) -> str:
+    bound = pooled.bound
+    cells = f" ({counted(pooled.n, 'cell')})" if pooled.n > 1 else ""
+    spread = "" if pooled.i2 is None else f"; I² = {percent(pooled.i2)}"
     return (
-        "evidence",
-        f". In {counted(n_both, 'run')} both tests find a difference beyond confidence; {OTHER_SEEDS}. {UNCHECKED}",
+        f"Over the {counted(n_tested, 'run')} that can be tested for {feature}{cells}, accuracy changes by "
+        f"{signed(bound.effect)} on average {LOW_TO_HIGH} (95 % interval {signed(bound.low)} to {signed(bound.high)}"
+        f"{spread}): an average effect larger than {bound.excluded:.3f} is excluded."
+    )
+
+
+def _counts_sentence(counts: pd.DataFrame, alpha: float) -> str:
+    lead, paper = (counts.to_dict("index")[test] for test in ("verdict", "paper"))
+    described = (
+        f"the paper's test rejects {paper['nominal']}" if paper["n_tested"] else "the paper's test can test none"
+    )
+    return (
+        f"At p ≤ {alpha:g}, {counted(lead['nominal'], 'run')} {'rejects' if lead['nominal'] == 1 else 'reject'} "
+        f"({lead['holm']} after Holm's correction), where chance gives {lead['expected_by_chance']:.1f} (95 % range "
+        f"{lead['chance_low']} to {lead['chance_high']}); for comparison, {described}."
+    )
+
+
+def _signs_sentence(cells: pd.DataFrame) -> str:
+    several = cells[cells["n"] > 1]
+    if several.empty:
+        return "No cell has a second tested run, so nothing is known about other seeds."
+    same, by_chance = int(several["same_sign"].astype(bool).sum()), several["agreement_by_chance"].astype(float).sum()
+    return (
+        f"The effect keeps its sign over all seeds in {same} of {counted(len(several), 'cell')} with several seeds "
+        f"({by_chance:.1f} by chance)."
     )
 
 
 def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: float = 0.05) -> CacheVerdict:
-    """How often do the two tests reject over the runs of `single_models`, beside what chance gives?
+    """Does the feature say anything beyond confidence in the runs of `single_models`, taken together?
 
-    A cache-wide claim rests on rejections that survive Holm's correction, which holds however the runs depend on each
-    other. Controls are not simulated here, and the sentence says so.
+    Two questions share the level: is the mean effect over cells (`pool_effects`) other than zero, and is there
+    something in any one cell (`by_cell`, Holm over cells)? p_value is twice the smaller p; with one cell they are one
+    question. Seeds are pooled inside cells, and runs on the same images are not taken for independent. Rejections of
+    single runs are counted beside it. Controls are not simulated here.
     """
     validation.fraction("alpha", alpha)
-    table = multiplicity(rows, alpha).set_index("test")
-    n_runs = len(rows)
-    n_tested = len(tested(rows))
-    if n_tested == 0:
+    counts, cells, pooled = multiplicity(rows, alpha).set_index("test"), by_cell(rows), pool_effects(rows)
+    n_runs, n_tested = len(rows), int(rows["p_value"].notna().sum())
+    if pooled is None:
         several = f"None of the {n_runs:,} runs can" if n_runs else "There is no run that could"
         subject = "The only run cannot" if n_runs == 1 else several
-        sentence = f"{subject} be tested for {feature}, so nothing can be said."
-        return CacheVerdict("untestable", sentence, table, n_runs, 0, alpha)
-    counts: Counts = {str(test): row for test, row in table.to_dict("index").items()}
-    n_both = int(((rows["paper_p_holm"] <= alpha) & (rows["primary_p_holm"] <= alpha)).sum())
-    outcome, close = _conclusion(counts, n_both)
-    opening = f"{n_tested} of {counted(n_runs, 'run')} can be tested for {feature}. At p ≤ {alpha:g} "
-    return CacheVerdict(outcome, opening + _rejections(counts) + close, table, n_runs, n_tested, alpha)
-
-
-def judge_stability(rows: pd.DataFrame, *, feature: str = "the feature") -> StabilityVerdict:
-    """Does a difference beyond confidence repeat over the seeds of a cell, and in the same direction over cells?"""
-    cells = stability(rows)
-    if cells.empty:
-        return StabilityVerdict("untestable", f"No run can be tested for {feature}, so nothing can be said.", cells)
-    several = cells[cells["n"] > 1]
-    if several.empty:
-        tested = "only one run" if len(cells) == 1 else f"{counted(len(cells), 'cell')} of one run each"
-        sentence = (
-            "No cell has a second tested run, so nothing can be said about stability over seeds; "
-            f"{tested} can be tested for {feature}."
-        )
-        return StabilityVerdict("one_seed", sentence, cells)
-    same = int(several["same_sign"].astype(bool).sum())
-    by_chance = several["agreement_by_chance"].astype(float).sum()
-    held = several[several["primary_all"].astype(bool)]
-    paper_all = int(several["paper_all"].astype(bool).sum())
-    opening = (
-        f"Of {counted(len(several), 'cell')} with several seeds, the primary effect of {feature} keeps its sign over "
-        f"seeds in {same} (chance alone gives about {by_chance:.1f}), and every seed rejects in {len(held)} by the "
-        f"primary test and in {paper_all} by the paper's"
-    )
-    spread = several["max_gap_spread"].max()
-    if pd.notna(spread):
-        opening += f". Between seeds of one cell the largest gap moves by up to {spread:.2f}"
-    rising, falling = int((held["n_positive"] > 0).sum()), int((held["n_negative"] > 0).sum())
-    outcome: StabilityOutcome
-    if held.empty:
-        outcome, close = "not_repeated", ". No primary difference beyond confidence repeats over all seeds of a cell."
-    elif rising and falling:
-        outcome = "contradictory"
-        close = (
-            ". Where it repeats, its direction differs between models and data sets: accuracy rises with the feature "
-            f"in {counted(rising, 'cell')} and falls in {falling}."
-        )
+        detail = f"{subject} be tested for {feature}, so nothing can be said."
+        return CacheVerdict("untestable", "No run can be tested", detail, None, None, cells, counts, n_runs, 0, alpha)
+    questions = 1 if pooled.n == 1 else 2
+    corrected = (questions * cells["p_holm"].astype(float)).clip(upper=1)
+    mean_p = min(1.0, questions * pooled.p_value) if questions == 2 else 1.0
+    p_value = min(mean_p, float(corrected.min()))
+    n_found, on_average = int((corrected <= alpha).sum()), mean_p <= alpha
+    where = f" in {n_found} of {counted(pooled.n, 'cell')}" if questions == 2 else ""
+    outcome: CacheOutcome = "evidence" if p_value <= alpha else "no_evidence"
+    if outcome == "no_evidence":
+        answer = "No evidence beyond confidence in this cache"
+    elif n_found:
+        average = ", and on average" if on_average else ", not on average"
+        answer = f"Evidence beyond confidence{where}{average if questions == 2 else ''}"
     else:
-        outcome = "repeated"
-        others = len(several) - len(held)
-        close = (
-            f". A primary difference repeats over seeds in {counted(len(held), 'cell')}, where accuracy "
-            f"{'rises' if rising else 'falls'} with the feature"
-            + (f", and does not in the other {others}." if others else ".")
-        )
-    return StabilityVerdict(outcome, opening + close, cells)
+        answer = "Evidence beyond confidence on average, in no single cell"
+    parts = [_effect_sentence(pooled, n_tested, feature), _counts_sentence(counts, alpha), _signs_sentence(cells)]
+    parts += [UNCHECKED] if outcome == "evidence" else []
+    return CacheVerdict(outcome, answer, " ".join(parts), p_value, pooled, cells, counts, n_runs, n_tested, alpha)
 
 
 def could_have_seen(verdicts: Sequence[Verdict]) -> str:
@@ -190,20 +140,15 @@ def could_have_seen(verdicts: Sequence[Verdict]) -> str:
 
 
 def reason(row: Mapping[Any, Any], alpha: float = 0.05) -> str:
-    """Why a run of `look_first` is worth a look: both p-values and what they amount to among all runs."""
-    p = {test: row[f"{test}_p"] for test in ("paper", "primary")}
-    printed = {test: "not testable" if pd.isna(value) else format_p(value) for test, value in p.items()}
-    corrected = [test for test in p if not pd.isna(p[test]) and row[f"{test}_p_holm"] <= alpha]
-    nominal = [test for test in p if not pd.isna(p[test]) and p[test] <= alpha]
-    if len(corrected) == 2:
-        what = "Both tests reject after Holm's correction"
-    elif corrected:
-        what = f"Only {HEADLINES[corrected[0]]} rejects after Holm's correction"
-    elif len(nominal) == 2:
-        what = "Both tests reject, but not after Holm's correction"
-    elif nominal:
-        what = f"Only {HEADLINES[nominal[0]]} rejects, and not after Holm's correction"
-    else:
-        what = "Neither test rejects"
-    effect = f", accuracy {row['primary_effect']:+.3f} {LOW_TO_HIGH}" if "primary" in nominal else ""
-    return f"{what}: primary {printed['primary']}{effect}; paper's {printed['paper']}."
+    """Why a run of `look_first` is worth a look: its p-values and what they amount to among all runs."""
+    if pd.isna(row["p_value"]):
+        return f"Only the paper's test can be run: {format_p(row['paper_p'])}."
+    what = "does not reject"
+    if row["p_value"] <= alpha:
+        what = f"rejects{' after' if row['p_value_holm'] <= alpha else ', but not after'} Holm's correction"
+    shape = "" if pd.isna(row["shape_p"]) else f", shape {format_p(row['shape_p'])}"
+    paper = "not testable" if pd.isna(row["paper_p"]) else format_p(row["paper_p"])
+    return (
+        f"{capital(what)}: {format_p(row['p_value'])} (trend {format_p(row['primary_p'])}{shape}); accuracy "
+        f"{signed(row['primary_effect'])} {LOW_TO_HIGH}. Paper's test {paper}."
+    )

@@ -16,7 +16,7 @@ from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import Progress, silent
 from engine.gaps.bootstrap import BootstrapResult, bootstrap_gap_of_counts
 from engine.gaps.bound import EffectBound, effect_bound
-from engine.gaps.combined import combined_test
+from engine.gaps.combined import combined_test, echoes_confidence
 from engine.gaps.gain import Estimate, Gain, routing_gain
 from engine.gaps.ladder import LABELS, Rung, ladder_test
 from engine.gaps.permutation import PermutationResult, permutation_test_of_counts
@@ -144,7 +144,8 @@ def judge(
         if bound is not None:
             power = _paper_power(confidence, correct, rho, abs(bound.effect), alpha, seed, settings)
         report(1.0, "done")
-    outcome = _outcome(tested.p_value, primary, negative, alpha)
+    echo = echoes_confidence(*validation.samples(confidence, correct, rho)[::2])
+    outcome = _outcome(tested.p_value, primary, negative, alpha, echo=echo)
     answer, detail = _phrase(outcome, tested.p_value, primary, tested.shape, ladder, bound, gain, negative, positive)
     return Verdict(
         outcome, answer, detail.replace("the feature", feature), tested.p_value, primary, tested.shape, ladder, bound,
@@ -167,14 +168,19 @@ def _paper_power(
     return float((bench.tests["paper"].pvalues(summary) <= alpha).mean())
 
 
-def _outcome(p_value: float | None, primary: StratifiedResult, negative: FalseAlarms | None, alpha: float) -> Outcome:
-    """The combined p decides; a rejection counts unless the negative control, or too few bins, speak against it."""
+def _outcome(
+    p_value: float | None, primary: StratifiedResult, negative: FalseAlarms | None, alpha: float, *, echo: bool
+) -> Outcome:
+    """The combined p decides; a rejection counts unless the negative control, or too few bins, speak against it.
+
+    echo : rho has the order of confidence, so no test can tell the two apart.
+    """
     if p_value is None:
         return "untestable"
     if p_value > alpha:
         return "no_evidence"
     broken = not primary.matched if negative is None else negative.broken(VERDICT)
-    return "unreliable" if broken else "evidence"
+    return "unreliable" if broken or echo else "evidence"
 
 
 def _phrase(
@@ -195,7 +201,9 @@ def _phrase(
     p_values += [f"shape {format_p(shape.p_value)}"] if shape.p_value is not None else []
     found = f"{', '.join(p_values)}, combined {format_p(p_value)}"
     if outcome == "unreliable":
-        if negative is None:
+        if (negative is None and primary.matched) or (negative is not None and not negative.broken(VERDICT)):
+            why = "but the feature has the same order as confidence, so the two cannot be told apart"
+        elif negative is None:
             why = f"with too few samples to match confidence ({primary.notes[-1]}) the rejection does not count"
         else:
             why = (

@@ -22,7 +22,7 @@ _SMALL = 0.02
 
 
 def reliability_sentence(summary: CalibrationSummary) -> str:
-    """`Raw ECE is 0.083: this run is under-confident by 0.08 on average (accuracy 0.69, mean confidence 0.61). ...`"""
+    """`Raw ECE is 0.083 (debiased 0.081, ...): this run is under-confident by 0.08 on average (...). ...`"""
     # Two digits read better, unless the three numbers then no longer add up before the reader's eyes.
     adds_up = round(round(summary.accuracy, 2) - round(summary.mean_confidence, 2), 2) == round(summary.gap, 2)
     digits = 2 if adds_up and abs(summary.gap) >= _SMALL else 3
@@ -38,8 +38,10 @@ def reliability_sentence(summary: CalibrationSummary) -> str:
             f"this run is {summary.direction}-confident by {abs(summary.gap):.{digits}f} on average "
             f"(accuracy {accuracy}, mean confidence {confidence})"
         )
+    debiased = summary.debiased
     return (
-        f"Raw ECE is {summary.ece:.3f}: {finding}. Sampling noise alone would give a perfectly calibrated run of this "
+        f"Raw ECE is {summary.ece:.3f} (debiased {debiased.estimate:.3f}, 95 % interval {debiased.low:.3f} to "
+        f"{debiased.high:.3f}): {finding}. Sampling noise alone would give a perfectly calibrated run of this "
         f"size an ECE of about {summary.ece_if_calibrated:.3f}."
     )
 

@@ -65,8 +65,10 @@ def test_numbers_of_one_run_are_the_benchmarks(cache_path: Path, expected, monke
     for metric in ("delta_nll", "delta_brier", "delta_accuracy"):
         np.testing.assert_array_equal(changes[METRICS[metric].label], wide[metric])
     row = result.scores[(result.scores["method"] == "ts") & (result.scores["metric"] == "ece")].iloc[0]
-    interval = f"[{row['ci_low']:.4f}, {row['ci_high']:.4f}]"
-    assert scores.loc["Temperature scaling (TS)", "ECE, 95 % interval"] == interval
+    interval = f"{row['debiased']:.4f} [{row['ci_low']:.4f}, {row['ci_high']:.4f}]"
+    assert scores.loc["Temperature scaling (TS)", "ECE, debiased and 95 % interval"] == interval
+    assert "NLL, 95 % interval" in scores
+    assert not [name for name in scores if name.startswith("Worst-tertile ECE,")]
 
 
 def test_panels_draw_values_and_intervals(cache_path: Path, expected, monkeypatch):
@@ -75,6 +77,8 @@ def test_panels_draw_values_and_intervals(cache_path: Path, expected, monkeypatc
     for metric in HEADLINE:
         rows, drawn = scores[scores["metric"] == metric], panel(app, METRICS[metric].label)
         np.testing.assert_array_equal(numbers(drawn["value"]["x"]), rows["value"])
+        if rows["debiased"].notna().any():
+            np.testing.assert_array_equal(numbers(drawn["debiased"]["x"]), rows["debiased"])
         assert drawn["value"]["marker"]["color"][-1] == METHOD_COLOURS["nw_conf_routing"]
         assert drawn["value"]["marker"]["color"][1] == OTHER_METHOD
     contrasts = judge_run(expected[0]).contrasts

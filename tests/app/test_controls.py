@@ -110,7 +110,8 @@ def test_gap_and_null_show_what_the_verdict_holds(cache_of_kinds: Path, monkeypa
     table = app.dataframe[-1].value.iloc[0]
     assert table["Exact p"] == judged.paper.p_value
     assert table["Largest gap"] == judged.paper.observed
-    assert table["95 % interval (weighted)"] == "[{:.3f}, {:.3f}]".format(*judged.gap.weighted_gap_ci)
+    assert table["Weighted, 95 %"] == "[{:.3f}, {:.3f}]".format(*judged.gap.weighted_gap_ci)
+    assert table["Largest, 95 %"] == "[{:.3f}, {:.3f}]".format(*judged.gap.max_gap_ci)
 
 
 def test_the_null_follows_its_choices(cache_of_kinds: Path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from app.plots.gap import effect_by_decile as drawn
 from app.plots.theme import Theme
-from engine.core.labels import RUNGS, format_p
+from engine.core.labels import RUNGS, format_p, signed
 from engine.features import feature
 from engine.gaps import effect_by_decile
 from tests.app.driver import load, numbers, open_app, shown, traces
@@ -27,7 +27,7 @@ def test_the_figure_shows_the_engines_numbers(rung: int, cache_of_kinds: Path, m
     band = numbers(lines["95 % of permutations (all deciles jointly)"]["y"])
     assert band == pytest.approx([*expected.high, *expected.low[::-1]])
     assert f"Given {RUNGS[rung]}, " in shown(app)
-    assert format_p(expected.p_value) in shown(app)
+    assert format_p(expected.test.p_value) in shown(app)
 
 
 def test_without_logits_only_confidence_is_offered(cache_of_kinds: Path, monkeypatch):
@@ -44,8 +44,6 @@ def test_titles_say_the_finding_and_nothing_more():
     titles = [drawn(each, "the feature", 0.05, Theme()).layout.title.text for each in (nothing, planted)]
     assert titles[0].startswith("Given confidence, no clear trend: ")
     assert titles[0].endswith("none of 10 deciles outside the band")
-    assert titles[1].startswith(
-        f"Given confidence, accuracy falls: {planted.effect:+.3f} from the low to the high third"
-    )
-    untestable = drawn(replace(nothing, effect=None, p_value=None), "the feature", 0.05, Theme())
+    assert titles[1].startswith(f"Given confidence, accuracy falls: {signed(planted.test.effect)} ± ")
+    untestable = drawn(replace(nothing, test=replace(nothing.test, effect=None)), "the feature", 0.05, Theme())
     assert "Confidence leaves nothing" in untestable.layout.annotations[0].text

@@ -58,12 +58,12 @@ def _marks(app) -> set[str]:
 def test_verdict_and_headline_numbers_are_the_engines(cache_path: Path, rows: pd.DataFrame, monkeypatch):
     app = open_app(cache_path, monkeypatch, "overview")
     judged = judge_cache(rows, feature="mean routing entropy")
-    assert judged.sentence in verdict(app)
-    assert [metric.value for metric in app.metric] == [
-        "8", "7", str(judged.counts.loc["paper", "nominal"]), str(judged.counts.loc["primary", "nominal"])
-    ]  # fmt: skip
-    assert judged.counts.loc["primary", "holm"] >= 3
-    assert app.metric[3].delta == "0.4 expected by chance"  # 7 runs x 0.05 = 0.35
+    assert judged.detail in verdict(app)
+    counts, bound = judged.counts.loc["verdict"], judged.pooled.bound
+    effect = f"{bound.effect:+.3f}".replace("-", "−")
+    assert [metric.value for metric in app.metric] == ["8", "7", f"{counts['nominal']:.0f}", effect]
+    assert counts["holm"] >= 3
+    assert app.metric[2].delta == f"0.4 by chance, {counts['holm']:.0f} after Holm"  # 7 runs x 0.05 = 0.35
 
 
 def test_caption_says_what_is_left_out(cache_path: Path, monkeypatch):
@@ -91,7 +91,7 @@ def test_slices_and_populations_change_nothing(cache_path: Path, monkeypatch):
 def test_support_and_feature_do_change_it(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "overview", feature="confidence itself", support="9")
     assert "at least 9 samples in each outer third" in app.caption[0].value
-    assert "8 of 8 runs can be tested for confidence itself" in verdict(app)
+    assert "Over the 8 runs that can be tested for confidence itself" in verdict(app)
 
 
 def test_inventory_has_a_tile_per_counted_run_with_the_engines_numbers(
@@ -126,11 +126,11 @@ def test_many_seeds_have_tiles_without_numbers_and_the_numbers_in_the_tooltip(ro
 def test_rejections_are_drawn_beside_chance(cache_path: Path, rows: pd.DataFrame, monkeypatch):
     counts = judge_cache(rows).counts
     drawn = traces(open_app(cache_path, monkeypatch, "overview"), 1)
-    for test, name in (("paper", "the paper's test"), ("primary", "the primary test")):
+    for test, name in (("paper", "the paper's test"), ("verdict", "trend and shape combined")):
         expected = [counts.loc[test, kind] for kind in ("nominal", "benjamini_hochberg", "holm")]
         assert numbers(drawn[name]["x"]).tolist() == expected
     assert drawn["the paper's test"]["marker"]["symbol"] == "circle-open"
-    assert drawn["the primary test"]["marker"]["symbol"] == "circle"
+    assert drawn["trend and shape combined"]["marker"]["symbol"] == "circle"
     assert "95 % of what chance gives" in drawn
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from app.plots.theme import Theme
 from app.shell.page import Page
 from app.shell.wording import plain
-from tests.app.driver import ROOT
+from tests.app.driver import ROOT, keyed, open_app, published
 
 SHOWING = {"page.verdict", "page.note", "page.heading", "page.text", "page.caption", "page.figure", "page.table",
            "page.sentences", "page.run_link"}  # fmt: skip
@@ -48,3 +49,13 @@ def test_everything_in_a_fragment_has_a_key(place: str, function: ast.FunctionDe
 def test_a_p_value_stays_on_one_line_and_a_negative_number_has_a_minus_sign():
     told = plain("p < 0.001 and p = 0.15, change -0.02 on CIFAR-10 (1e-4)")
     assert told == "p\u00a0\\<\u00a00.001 and p\u00a0=\u00a00.15, change −0.02 on CIFAR-10 (1e-4)"
+
+
+def test_rounded_confidence_is_a_warning_where_the_run_is_tested(make_run, tmp_path: Path, monkeypatch):
+    fine = make_run("fine", logits=False, n=400, seed=0)
+    coarse = replace(make_run("coarse", logits=False, n=400, seed=1), confidence=fine.confidence.round(2))
+    cache = published([fine, coarse], tmp_path)
+    for page, run, n_bars in (("gap", "seed 1", 1), ("gap", "seed 0", 0), ("reliability", "seed 1", 0)):
+        bars = keyed(open_app(cache, monkeypatch, page, run=run), "rounding")
+        assert len(bars) == n_bars, (page, run)
+        assert all("Confidence is rounded to 2 digits" in bar.get("warning")[0].value for bar in bars)

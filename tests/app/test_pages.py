@@ -108,7 +108,7 @@ def test_a_slice_that_a_run_cannot_be_cut_by_is_not_claimed(cache_of_kinds: Path
     app = open_app(cache_of_kinds, monkeypatch, "reliability", backbone="unknown", tertile="low", outcome="wrong only")
     assert "slice: wrong predictions" in app.caption[0].value
     assert "this run lacks the feature, so that slice is ignored" in app.caption[0].value
-    assert "The classes of this run are not known" in app.sidebar.caption[0].value
+    assert app.selectbox(key="predicted").help == "The classes of this run are not known."
 
 
 @pytest.mark.parametrize("page", ["gap", "null", "controls", "features", "probes"])

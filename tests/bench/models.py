@@ -32,12 +32,14 @@ MEMORY_LIMIT = 20.0
 
 @dataclass(frozen=True)
 class Cost:
-    """One backbone at one batch size: the largest acceptable ratio of a Full-AR forward pass to the plain one."""
+    """One model at one batch size: the largest acceptable ratio of its forward pass to that of the plain backbone."""
 
     backbone: str
     batch: int
     repeats: int
     limit: float | None
+    variant: str = "full_ar"
+    block_size: int | None = None
 
 
 COSTS = (
@@ -47,6 +49,8 @@ COSTS = (
     Cost("micro_vit", 128, 60, 1.35),
     Cost("micro_deit", 128, 60, None),
     Cost("micro_swin", 128, 60, None),
+    Cost("micro_vit", 128, 60, 1.40, "attnres", 3),
+    Cost("micro_vit", 128, 60, 1.40, "moe"),
 )
 
 
@@ -63,7 +67,7 @@ def measure(cost: Cost) -> tuple[float, float, float]:
     side = BACKBONES[cost.backbone].image_size
     images = torch.randn(cost.batch, 3, side, side)
     plain = create_model(cost.backbone).eval()
-    routed = create_model(cost.backbone, variant="full_ar").eval()
+    routed = create_model(cost.backbone, variant=cost.variant, block_size=cost.block_size).eval()
 
     plain_times, routing, capturing = [], [], []
     for repeat in range(cost.repeats + 1):
@@ -160,13 +164,13 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     torch.set_num_threads(parser.parse_args().threads)
     verdicts = Verdicts()
-    print(f"{'Full-AR forward pass':<26}{'plain':>12}  {'routed / plain':<24}{'captured / routed':<24}")
+    print(f"{'forward pass':<34}{'plain':>12}  {'routed / plain':<24}{'captured / routed':<24}")
     for cost in COSTS:
         plain, routing, capturing = measure(cost)
-        name = f"{cost.backbone}, batch {cost.batch}"
+        name = f"{cost.backbone} {cost.variant}, batch {cost.batch}"
         routed_text = f"{routing:.3f} {verdicts.on(routing, cost.limit)}"
         captured_text = f"{capturing:.3f} {verdicts.on(capturing, CAPTURE_LIMIT)}"
-        print(f"{name:<26}{plain * 1e3:9.1f} ms  {routed_text:<24}{captured_text:<24}", flush=True)
+        print(f"{name:<34}{plain * 1e3:9.1f} ms  {routed_text:<24}{captured_text:<24}", flush=True)
     print(f"{'a tap on other code':<38}tapped / bare")
     for name, (build, how, repeats) in TAPPED.items():
         ratio = tapped_ratio(build, how, repeats)

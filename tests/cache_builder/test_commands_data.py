@@ -193,6 +193,10 @@ def test_verify_names_each_problem(outputs, capsys):
     assert "lacks versions, device, source, data_fingerprint;" in lines[2]
     assert lines[3] == "3 shards checked, 2 with a problem"
     assert main(["verify", str(shards / "good.parquet")]) == 0
+    assert "WARNING" not in capsys.readouterr().out
+    rounded = RunRecord(run_id="rounded", **names, confidence=np.linspace(0.2, 1, 90).round(2), correct=[1] * 90)
+    assert main(["verify", str(write_shard(rounded, shards))]) == 1
+    assert "rounded.parquet: Confidence is rounded to 2 digits: " in capsys.readouterr().out.splitlines()[1]
     assert main(["verify", str(folder / "nowhere")]) == 2
 
 

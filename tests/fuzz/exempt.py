@@ -7,7 +7,7 @@ from engine import paper as evidence
 from engine.core import binning, errors, latex, pvalues, rounding, threads, types, validation
 from engine.core import labels as wording
 from engine.features import search as feature_search
-from engine.metrics import mechanism, reliability
+from engine.metrics import debiased, mechanism, reliability
 from engine.paper import claims, published
 from engine.sandbox import child as limited_child
 from engine.sandbox import run as limited
@@ -86,6 +86,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         published.PublishedTable,
         pvalues.SignTest,
         reliability.CalibrationSummary,
+        debiased.DebiasedEce,
         rounding.Rounding,
         store.PublishReport,
         verdict.Verdict,
@@ -94,7 +95,6 @@ REASONS: dict[str, tuple[object, ...]] = {
         verdict_benchmark.BenchmarkVerdict,
         verdict_probes.ProbeVerdict,
         verdict_sweep.CacheVerdict,
-        verdict_sweep.StabilityVerdict,
     ),
     BEHIND: (
         binning.histogram_edges,
@@ -171,6 +171,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         wording.name_cells,
         wording.print_value,
         wording.run_names,
+        wording.signed,
         wording.variant_label,
         verdict_sweep.could_have_seen,
     ),

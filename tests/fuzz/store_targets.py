@@ -216,10 +216,13 @@ SWEPT = dict.fromkeys(
         "weighted_gap_low",
         "weighted_gap_high",
         "null_high",
-        "paper_p",
-        "primary_p",
+        *sweep.P_COLUMNS.values(),
         "primary_z",
         "primary_effect",
+        "primary_se",
+        "shape_p",
+        "images",
+        "scores",
         "shared_bins",
         "n_bins",
         "support_min",
@@ -231,17 +234,17 @@ SWEPT = dict.fromkeys(
         "max_gap_std",
         "weighted_gap_mean",
         "weighted_gap_std",
-        "paper_p_min",
-        "primary_p_min",
-        "max_gap_min",
-        "max_gap_max",
+        *(f"{test}_p_min" for test in sweep.P_COLUMNS),
         "max_gap_spread",
-        "effect_min",
-        "effect_max",
+        "effect",
+        "effect_low",
+        "effect_high",
+        "effect_p",
+        "p_holm",
         "agreement_by_chance",
         "smallest_p",
         "epoch",
-        *(f"{test}_p_{method}" for test in ("paper", "primary") for method in pvalues.ADJUSTMENTS),
+        *(f"{column}_{method}" for column in sweep.P_COLUMNS.values() for method in pvalues.ADJUSTMENTS),
     ),
     UNTESTABLE,
 )
@@ -252,12 +255,15 @@ def sweeps(draw: DrawFn) -> dict[str, Any]:
     """A few small runs, some of them degenerate, and the settings of a diagnosis."""
     runs = []
     for number in range(draw(st.integers(0, 4))):
-        size = Size(draw(st.integers(1, 60)), 3, draw(st.integers(0, 3)))
+        # From 100 samples on confidence is matched; runs of one size and labels share their images.
+        size = Size(draw(st.one_of(st.integers(1, 60), st.just(120))), 3, draw(st.integers(0, 3)))
         columns = {"confidence": CONFIDENCE, "correct": CORRECT, "entropies": PROFILE}
+        labels = draw(st.sampled_from([None, np.zeros(size.n, dtype=np.int64)]))
         suite = draw(st.sampled_from(["a", "a-last5"]))
         runs.append(
             {"run_id": f"run{number}", "suite": suite, "backbone": "b", "dataset": "d", "variant": "v", "seed": number}
             | {name: draw(kind.valid(size)) for name, kind in columns.items()}
+            | {"labels": labels}
         )
     settings = {"n_resamples": 5, "feature_name": draw(FEATURE.valid(Size(1, 3, 2)))}
     if draw(st.booleans()):
@@ -278,8 +284,8 @@ def swept(example: dict[str, Any]) -> None:
                 rows = sweep.diagnose(cache, **example["settings"])
         single = sweep.single_models(rows)
         tables = [rows, single, sweep.by_cell(rows), sweep.multiplicity(rows), sweep.effect_intervals(rows)]
-        tables += [sweep.stability(single), sweep.sorted_pvalues(rows), sweep.look_first(rows)]
-        told = [verdict_sweep.judge_cache(rows), verdict_sweep.judge_stability(single)]
+        tables += [sweep.by_cell(single), sweep.sorted_pvalues(rows), sweep.look_first(rows)]
+        told = [verdict_sweep.judge_cache(rows), sweep.pool_effects(single), sweep.chance_range(single)]
         reasons = [verdict_sweep.reason(row) for row in rows.to_dict("records")]
         return tables, told, reasons
 
@@ -358,12 +364,13 @@ COVERED = (
     sweep.by_cell,
     sweep.multiplicity,
     sweep.effect_intervals,
-    sweep.stability,
+    sweep.pool_effects,
+    sweep.score_correlation,
+    sweep.chance_range,
     sweep.sorted_pvalues,
     sweep.look_first,
     labels.is_ensemble,
     verdict_sweep.judge_cache,
-    verdict_sweep.judge_stability,
     verdict_sweep.reason,
     claims.audit,
     claims.as_frame,

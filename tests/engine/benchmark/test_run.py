@@ -29,6 +29,7 @@ from engine.calibrators import CALIBRATORS
 from engine.core.errors import InvalidInput, MissingData, UnknownName
 from engine.core.types import RunData
 from engine.features import CustomFeature, feature
+from engine.metrics.debiased import debiased_ece
 
 QUICK = ("none", "ts", "hb", "isotonic", "nw_conf", "nw_conf_routing")
 
@@ -240,8 +241,7 @@ def test_one_of_each_sample_gives_the_metrics(run, method):
     resampled = sums.metrics(np.ones((2, 600)))
     expected = all_scores(prediction, halves.evaluation, halves.tertile_rho)
     for metric in BOOTSTRAPPED:
-        tolerance = 2e-4 if metric == "smooth_ece" else 1e-12
-        assert resampled[metric] == pytest.approx([expected[metric]] * 2, abs=tolerance), metric
+        assert resampled[metric] == pytest.approx([expected[metric]] * 2, abs=1e-12), metric
 
 
 def test_counts_give_the_metrics_of_the_repeated_rows(run):
@@ -257,11 +257,8 @@ def test_counts_give_the_metrics_of_the_repeated_rows(run):
         assert rows.size == 600
         expected = {
             "ece": metrics.ece(confidence, correct),
-            "adaptive_ece": metrics.adaptive_ece(confidence, correct),
             "nll": metrics.nll(prediction.probabilities[rows], labels[rows]),
             "brier": metrics.brier(prediction.probabilities[rows], labels[rows]),
-            "mce": metrics.mce(confidence, correct),
-            "classwise_ece": metrics.classwise_ece(prediction.probabilities[rows], labels[rows]),
             "accuracy": correct.mean(),
             "worst_tertile_ece": max(
                 metrics.ece(confidence[groups[rows] == group], correct[groups[rows] == group]) for group in range(3)
@@ -269,7 +266,6 @@ def test_counts_give_the_metrics_of_the_repeated_rows(run):
         }
         for metric, number in expected.items():
             assert resampled[metric][draw] == pytest.approx(number, abs=1e-12), metric
-        assert resampled["smooth_ece"][draw] == pytest.approx(metrics.smooth_ece(confidence, correct), abs=2e-4)
 
 
 def test_interval_of_the_accuracy_is_binomial(run):
@@ -279,6 +275,16 @@ def test_interval_of_the_accuracy_is_binomial(run):
     assert row["ci_high"] - row["ci_low"] == pytest.approx(2 * spread, rel=0.1)
     assert row["ci_low"] < row["value"] < row["ci_high"]
     assert result.bootstrap["ts"]["accuracy"].shape == (2000,)
+
+
+def test_an_ece_has_the_interval_of_its_debiased_value_and_what_cannot_have_one_has_none(run):
+    result = run_benchmark(run, ("ts",), n_bootstrap=20)
+    rows = result.scores.query("method == 'ts'").set_index("metric")[["debiased", "ci_low", "ci_high"]]
+    for metric, matching in (("ece", "equal_width"), ("adaptive_ece", "equal_mass")):
+        found = debiased_ece(result.confidence["ts"], result.correct["ts"], matching=matching)
+        assert rows.loc[metric].tolist() == [found.estimate, found.low, found.high]
+    without = rows.index[rows["ci_low"].isna()]
+    assert set(without) == {"worst_tertile_ece", "mce", "classwise_ece", "smooth_ece"}
 
 
 def test_paired_interval_is_narrower_than_its_parts(result):

@@ -63,7 +63,7 @@ def test_the_fitted_trend_is_that_of_the_primary_test():
     thirds = effect_by_decile(confidence, correct, rho, n_groups=3)
     test = trend_test(confidence, correct, rho)
     assert thirds.fitted[2] - thirds.fitted[0] == pytest.approx(test.effect, rel=0.01)
-    assert (thirds.effect, thirds.p_value) == (test.effect, test.p_value)
+    assert (thirds.test.effect, thirds.test.p_value) == (test.effect, test.p_value)
     found = effect_by_decile(confidence, correct, rho)
     assert found.n_outside >= 3
     assert found.counts.tolist() == [990] * 10
@@ -76,7 +76,7 @@ def test_the_fitted_trend_is_that_of_the_rung(rung: int):
     thirds = effect_by_decile(confidence, correct, rho, outputs=logits, rung=rung, n_groups=3)
     test = ladder_test(confidence, correct, rho, logits)[rung - 1]
     assert thirds.fitted[2] - thirds.fitted[0] == pytest.approx(test.effect)
-    assert (thirds.effect, thirds.p_value) == (test.effect, test.p_value)
+    assert (thirds.test.effect, thirds.test.p_value) == (test.effect, test.p_value)
     assert thirds.n_outside >= 2
 
 
@@ -86,7 +86,7 @@ def test_ties_leave_groups_empty_and_a_constant_has_no_effect():
         constant = effect_by_decile(confidence, correct, np.ones(500), outputs=logits, rung=rung)
         assert constant.counts.tolist() == [0] * 5 + [500] + [0] * 4
         assert np.isnan(constant.values).sum() == 9
-        assert (constant.effect, constant.n_outside) == (None, 0)
+        assert (constant.test.effect, constant.n_outside) == (None, 0)
 
 
 def test_higher_rungs_need_the_output():

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from engine.core.errors import InvalidInput
 from engine.gaps import ladder
-from engine.gaps.ladder import class_probabilities, conditioning_columns, cross_fitted_residuals, ladder_test
+from engine.gaps.ladder import CrossFit, class_probabilities, conditioning_columns, ladder_test
 
 N, K = 3000, 5
 
@@ -26,7 +26,7 @@ def test_residuals_equal_ridge_regression_on_the_other_folds(monkeypatch):
     monkeypatch.setattr(ladder, "RIDGES", np.array([10.0]))
     rng = np.random.default_rng(1)
     columns, targets, folds = rng.normal(size=(200, 4)), rng.normal(size=(200, 2)), rng.permutation(200) % 5
-    found = cross_fitted_residuals(columns, targets, folds)
+    found = CrossFit(columns, targets, folds).residuals()
     for fold in range(5):
         held = folds == fold
         fitted = Ridge(alpha=10.0).fit(columns[~held], targets[~held])
@@ -37,7 +37,7 @@ def test_each_target_has_the_ridge_of_least_error():
     rng = np.random.default_rng(2)
     columns, folds = rng.normal(size=(300, 3)), rng.permutation(300) % 5
     targets = np.column_stack([columns @ [1.0, 2.0, 3.0], rng.normal(size=300)])
-    found = cross_fitted_residuals(columns, targets, folds)
+    found = CrossFit(columns, targets, folds).residuals()
     assert np.abs(found[:, 0]).max() < 1e-2  # no noise: hardly any ridge
     assert found[:, 1].std() == pytest.approx(targets[:, 1].std(), rel=0.02)  # only noise: all ridge
 
@@ -49,7 +49,7 @@ def test_coefficient_and_error_equal_least_squares_with_robust_errors():
     rung = ladder_test(probabilities.max(axis=1), correct, rho, logits)[0]
     columns, _ = conditioning_columns(logits, probabilities, 1)
     targets = np.column_stack([ladder.ndtri((ladder.rankdata(rho) - 0.5) / N), correct.astype(float)])
-    e, f = cross_fitted_residuals(columns, targets, np.random.default_rng(42).permutation(N) % 5).T
+    e, f = CrossFit(columns, targets, np.random.default_rng(42).permutation(N) % 5).residuals().T
     fitted = sm.OLS(f, e).fit(cov_type="HC0")
     reach = np.sort(e)[-N // 3 :].mean() - np.sort(e)[: N // 3].mean()
     assert rung.effect == pytest.approx(float(fitted.params[0]) * reach)

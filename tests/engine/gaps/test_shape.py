@@ -41,7 +41,7 @@ def test_one_column_of_ranks_is_the_trend():
     part = BinnedScores.of(design.bins, design.n_bins, rankdata(rho)[:, None])
     n_correct = np.bincount(design.bins[correct], minlength=design.n_bins)[None]
     assert part.pvalues(correct[None].astype(float), n_correct, None)[0] == pytest.approx(
-        trend_test(confidence, correct, rho).p_value
+        trend_test(confidence, correct, rho, n_bins=design.n_bins).p_value
     )
 
 

@@ -121,6 +121,21 @@ def test_from_confidence():
     assert columns["c"][1] > 1
 
 
+@pytest.mark.parametrize("outputs", ["confidence", "probabilities"])
+def test_rounded_outputs_are_noted(outputs):
+    top = np.random.default_rng(0).uniform(0.5, 0.95, 40)
+    columns = {"p": np.column_stack([top, 1 - top]), "c": top, "t": np.ones(40)}
+    mapping = {
+        "confidence": ColumnMapping(confidence="c", correct="t"),
+        "probabilities": ColumnMapping(probabilities=("p",), label="t"),
+    }[outputs]
+    rounded = {name: values.round(2) for name, values in columns.items()}
+    assert not any("digits" in note for note in build_record(columns, mapping, ME).provenance["notes"])
+    note = build_record(rounded, mapping, ME).provenance["notes"][0]
+    assert note.startswith("Confidence is rounded to 2 digits: ")
+    assert not note.endswith(".")
+
+
 def test_from_confidence_prediction_and_label():
     columns = {"c": np.array([0.5, 0.9]), "p": np.array([1, 2]), "y": np.array([[1], [0]])}
     record = build_record(columns, ColumnMapping(confidence="c", prediction="p", label="y"), ME)

@@ -60,7 +60,8 @@ def test_class_table_equals_the_metrics_of_each_class():
 def test_reliability_sentence_carries_its_numbers():
     sentence = reliability_sentence(calibration_summary(np.full(1000, 0.61), np.arange(1000) < 690))
     assert sentence.startswith(
-        "Raw ECE is 0.080: this run is under-confident by 0.08 on average (accuracy 0.69, mean confidence 0.61)."
+        "Raw ECE is 0.080 (debiased 0.080, 95 % interval 0.051 to 0.108): this run is under-confident by 0.08 on "
+        "average (accuracy 0.69, mean confidence 0.61)."
     )
     assert f"{np.sqrt(2 * 0.61 * 0.39 * 1000 / np.pi) / 1000:.3f}" in sentence
     finer = reliability_sentence(calibration_summary(np.full(1000, 0.744), np.arange(1000) < 698))

@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 
 from engine.__main__ import main
+from engine.core.pvalues import ADJUSTMENTS
 from engine.core.types import CELL
 from engine.paper import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
 from engine.paper.conclusions import as_frame, fewest_runs, too_few
 from engine.paper.tables import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
+from engine.sweep import P_COLUMNS
 
 N_SEEDS, N_SAMPLES = 4, 1500
 
@@ -247,10 +249,10 @@ def gap_row(variant: str, seed: int, max_gap: float | None, block_size: int | No
     """A row of `diagnose` in which neither test rejects."""
     return {
         "run_id": f"{variant}{block_size}-{seed}", "suite": "x", "backbone": "x", "dataset": "x", "variant": variant,
-        "seed": seed, "block_size": block_size, "max_gap": max_gap, "paper_p": 0.5, "primary_p": 0.5,
-        "primary_effect": 0.0, "paper_rejects": False, "primary_rejects": False,
-        **{f"{test}_p_{name}": 1.0 for test in ("paper", "primary")
-           for name in ("bonferroni", "holm", "benjamini_hochberg")},
+        "seed": seed, "block_size": block_size, "max_gap": max_gap, "accuracy": 0.9, "raw_ece": 0.02,
+        "weighted_gap": None, "primary_effect": 0.0, "primary_se": 0.01, "shape_p": 0.5, "images": None, "scores": None,
+        **{f"{test}_rejects": False for test in P_COLUMNS}, **dict.fromkeys(P_COLUMNS.values(), 0.5),
+        **{f"{column}_{name}": 1.0 for column in P_COLUMNS.values() for name in ADJUSTMENTS},
     }  # fmt: skip
 
 
@@ -342,6 +344,17 @@ def test_an_ensemble_that_lowers_the_worst_tertile(better: int, expected: str):
     change = [-0.01 if run < better else 0.01 for run in range(5)]
     frame = pd.DataFrame({"run_id": [f"r{run}" for run in range(5)], "ece": 0.0, "worst_tertile_ece": change})
     assert outcome("ensemble", evidence(5, ensembles=frame)) == expected
+
+
+@pytest.mark.parametrize(("above", "expected"), [(2, "not supported"), (1, "supported")])
+def test_explained_variance_by_hand(above: int, expected: str):
+    low = [0.001 if run < above else -0.001 for run in range(6)]  # Binomial(6, 0.025) is at most 1 in 99 % of cases
+    frame = pd.DataFrame(
+        {"run_id": [f"r{run}" for run in range(6)], "share": np.linspace(-0.001, 0.002, 6), "low": low}
+    )
+    reading = next(r for r in conclude(evidence(6, gain=frame)) if r.key == "explained")
+    assert (reading.outcome, reading.added) == (expected, True)
+    assert reading.found.startswith("r_std removes -0.10 to 0.20 % of the squared error that confidence leaves")
 
 
 def test_noise_and_lift_by_hand():

@@ -12,7 +12,7 @@ import pytest
 from engine import metrics
 from engine.benchmark import run_benchmark
 from engine.core.errors import UnknownName
-from engine.gaps import matched_gap
+from engine.gaps import matched_gap, routing_gain
 from engine.paper import (
     COUNTERPARTS,
     SOURCES,
@@ -282,6 +282,8 @@ def test_propositions_clipping_and_the_rule_by_cell(evidence: Evidence, cache_pa
     frame = build("by_cell", evidence)
     assert cell_of(frame, BLOCK, "Gap kept") == pytest.approx((np.mean(kept), np.std(kept), 2))
     assert cell_of(frame, BLOCK, "Blind spot") == pytest.approx((np.mean(gaps) / 2, np.std(gaps) / 2, 2))
+    shares = [100 * routing_gain(run.confidence, run.correct, run.entropies.std(axis=1)).share for run in runs]
+    assert cell_of(frame, BLOCK, "Explained (%)") == pytest.approx((np.mean(shares), np.std(shares), 2))
     clipping = evidence["scores"].query("method == 'nw_conf_routing' and metric == 'clipped_high'")
     assert len(clipping) == 8
     assert cell_of(frame, "All cells", "Clipped high (%)")[0] == pytest.approx(100 * clipping["value"].mean())

@@ -11,7 +11,9 @@ def table(*rows: dict[str, object]) -> pd.DataFrame:
     """One run per dictionary, with only what a test sets; corrected p-values come from `single_models`."""
     common = {
         "suite": "test", "backbone": "toy", "dataset": "dice", "variant": "full_ar", "block_size": NONE,
-        "max_gap": 0.1, "primary_z": 1.0, "primary_effect": 0.01, "paper_p": 0.5, "primary_p": 0.5,
+        "accuracy": 0.9, "raw_ece": 0.02, "max_gap": 0.1, "weighted_gap": 0.05, "primary_effect": 0.01,
+        "primary_se": 0.02, "p_value": 0.5, "primary_p": 0.5, "shape_p": 0.5, "paper_p": 0.5, "images": None,
+        "scores": None,
     }  # fmt: skip
     frame = pd.DataFrame([common | {"run_id": f"r{index}", "seed": index} | row for index, row in enumerate(rows)])
     return single_models(frame)

@@ -15,9 +15,11 @@ import pytest
 from engine.__main__ import main
 from engine.features import FEATURES, CustomFeature, Feature, feature
 from engine.gaps import bootstrap_gap, permutation_test, trend_test
+from engine.gaps.combined import combined_test
+from engine.gaps.pooled import trend_scores
 from engine.store import RunRecord, open_cache, publish, write_shard
-from engine.sweep import by_cell, diagnose, multiplicity
-from engine.verdict.cache import judge_cache, judge_stability
+from engine.sweep import by_cell, diagnose, multiplicity, score_correlation
+from engine.verdict.cache import judge_cache
 
 
 def record(
@@ -83,7 +85,13 @@ def test_every_run_has_a_row_with_the_engines_numbers(rows: pd.DataFrame, cache_
             assert row["max_gap"] == test.observed
             assert row["paper_p"] == test.p_value
             assert row["null_high"] == test.null.percentiles[2]
-            assert row["primary_p"] == pytest.approx(trend_test(run.confidence, run.correct, rho).p_value)
+            combined = combined_test(run.confidence, run.correct, rho)
+            assert row["p_value"] == combined.p_value
+            assert (row["primary_p"], row["shape_p"]) == (combined.primary.p_value, combined.shape.p_value)
+            assert (row["primary_effect"], row["primary_se"]) == (
+                combined.primary.effect,
+                combined.primary.standard_error,
+            )
             interval = bootstrap_gap(run.confidence, run.correct, rho, n_resamples=400).weighted_gap_ci
             assert (row["weighted_gap_low"], row["weighted_gap_high"]) == interval
             assert row["support_min"] <= row["support_q25"] <= row["support_median"]
@@ -118,6 +126,33 @@ def test_cells_average_over_seeds(rows: pd.DataFrame):
     assert cells.loc["block_ar", "primary_rejections"] == 3
 
 
+def test_runs_share_images_if_data_set_and_labels_are_the_same(tmp_path: Path):
+    """Sample i of each is then the same image, and effects are correlated as their scores are."""
+    labels = np.random.default_rng(0).integers(0, 3, 600)
+    one = replace(record(0, n=600), run_id="one", labels=labels)
+    other = replace(record(1, n=600), run_id="other", labels=labels)
+    records = [
+        one, other, replace(one, run_id="third", seed=2), replace(one, run_id="elsewhere", dataset="coins"),
+        replace(one, run_id="unlabelled", labels=None), replace(one, run_id="ensemble", suite="test-last5"),
+        replace(other, run_id="relabelled", labels=labels[::-1].copy()),
+    ]  # fmt: skip
+    for each in records:
+        write_shard(each, tmp_path / "shards")
+    publish(tmp_path / "shards", tmp_path / "cache.duckdb")
+    with open_cache(tmp_path / "cache.duckdb") as cache:
+        rows = diagnose(cache, n_resamples=10).set_index("run_id", drop=False)
+        runs = {name: cache.load(name) for name in ("one", "other", "third")}
+    images = rows["images"]
+    assert images["one"] == images["other"] == images["third"]
+    assert images[["one", "elsewhere", "relabelled"]].nunique() == 3
+    assert images[["unlabelled", "ensemble"]].isna().all()
+    scores = [trend_scores(run.confidence, run.correct, run.entropies.mean(axis=1)) for run in runs.values()]
+    shared = rows.loc[list(runs)]
+    assert score_correlation(shared) == pytest.approx(np.array(scores) @ np.array(scores).T, abs=1e-6)
+    assert score_correlation(shared)[0, 2] == pytest.approx(1)  # the same run twice
+    assert score_correlation(rows.loc[["one", "elsewhere", "unlabelled"]]) == pytest.approx(np.eye(3))
+
+
 def test_confidence_as_feature_needs_no_profile(cache_path: Path):
     with open_cache(cache_path) as cache:
         rows = diagnose(cache, feature_name="confidence", n_resamples=50)
@@ -137,7 +172,7 @@ def test_a_diagnosis_reads_what_its_feature_needs(tmp_path, make_run, monkeypatc
         asked = ("spread", "r_agg", "confidence", CustomFeature((1, 2)))
         notes = [diagnose(cache, feature_name=name, n_resamples=10)["note"].item() for name in asked]
     assert not [note for note in notes if "this run has no" in note]
-    assert read == [{"logits"}, {"entropies"}, set(), {"entropies"}]
+    assert read == [{"logits", "labels"}, {"entropies", "labels"}, {"labels"}, {"entropies", "labels"}]
 
 
 def test_progress_counts_runs(cache_path: Path):
@@ -151,7 +186,7 @@ def test_runs_side_by_side_give_what_one_after_the_other_gives(cache_path: Path,
     found = []
     for threads in (1, 4):
         monkeypatch.setattr("engine.sweep.diagnosing._MOST_THREADS", threads)
-        monkeypatch.setattr("engine.sweep.diagnosing.os.cpu_count", lambda: 8)
+        monkeypatch.setattr("engine.core.threads.os.cpu_count", lambda: 8)
         with open_cache(cache_path) as cache:
             found.append(diagnose(cache, n_resamples=50))
     pd.testing.assert_frame_equal(*found)
@@ -201,7 +236,7 @@ def test_empty_cache_gives_an_empty_table_with_the_same_columns(tmp_path: Path, 
     assert empty.empty
     assert list(empty.columns) == list(rows.columns)
     assert by_cell(empty).empty
-    assert multiplicity(empty)["nominal"].tolist() == [0, 0]
+    assert multiplicity(empty)["nominal"].tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("flag", ["--json", "--csv", "--latex", None])
@@ -216,7 +251,8 @@ def test_audit_command(cache_path: Path, capsys, flag: str | None):
         assert "\\begin{tabular}" in printed
         assert "toy-full\\_ar-s0" in printed
     else:
-        assert "expected by chance 0.3" in printed
+        assert printed.startswith("Evidence beyond confidence in 1 of 2 cells")
+        assert "chance gives 0.3" in printed
         assert "not tested: toy-baseline-s9" in printed
         assert "toy · dice · Full-AR (n = 3)" in printed
 
@@ -253,10 +289,9 @@ def diagnose_confidence_only(folder: Path, n: int) -> pd.DataFrame:
 
 def test_runs_too_small_to_match_confidence_are_not_tested_by_the_primary_test(tmp_path: Path, capsys):
     rows = diagnose_confidence_only(tmp_path, 90)
-    assert rows[["primary_p", "primary_z", "primary_effect"]].isna().all(axis=None)
+    assert rows[["p_value", "primary_p", "primary_z", "primary_effect", "scores"]].isna().all(axis=None)
     assert rows["note"].str.contains("confidence is not matched by 9 bins", regex=False).all()
-    assert judge_cache(rows).counts.loc["primary", "n_tested"] == 0
-    assert judge_stability(rows).outcome == "untestable"
+    assert judge_cache(rows).outcome == "untestable"
     assert main(["audit", str(tmp_path / "cache.duckdb")]) == 0
     assert "confidence is not matched by 9 bins)" in capsys.readouterr().out
 
@@ -264,8 +299,7 @@ def test_runs_too_small_to_match_confidence_are_not_tested_by_the_primary_test(t
 def test_small_confidence_only_runs_do_not_repeat(tmp_path: Path):
     rows = diagnose_confidence_only(tmp_path, 180)
     assert rows["primary_p"].notna().all()
-    assert judge_cache(rows).counts.loc["primary", "holm"] == 0
-    assert judge_stability(rows).outcome == "not_repeated"
+    assert judge_cache(rows).outcome == "no_evidence"
 
 
 def test_a_gap_that_no_seed_has_is_a_dash(tmp_path: Path, capsys):

@@ -49,13 +49,14 @@ def made_up_result(
             level - levels["none"] if metric.startswith("delta") else level,
             np.nan,
             np.nan,
+            np.nan,
         )
         for name, level in levels.items()
         for metric in METRICS
     ]
     return BenchmarkResult(
         run_id="run",
-        scores=pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "ci_low", "ci_high"]),
+        scores=pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "debiased", "ci_low", "ci_high"]),
         fitted={name: FittedIdentity(name=name, n_samples=100, n_classes=3) for name in levels},
         confidence={},
         correct={},

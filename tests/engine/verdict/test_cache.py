@@ -2,104 +2,121 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+from types import SimpleNamespace
 
-from engine.verdict import Verdict
-from engine.verdict.cache import could_have_seen, judge_cache, judge_stability, reason
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from engine.gaps.pooled import null_scores
+from engine.verdict.cache import could_have_seen, judge_cache, reason
 from tests.engine.sweep.rows import NONE, table
 
-UNTESTED = {"paper_p": NONE, "primary_p": NONE, "max_gap": NONE, "primary_effect": NONE, "primary_z": NONE}
-PAPER, PRIMARY = {"paper_p": 1e-6}, {"primary_p": 1e-6}
+UNTESTED = dict.fromkeys(
+    ("p_value", "primary_p", "shape_p", "paper_p", "max_gap", "primary_effect", "primary_se"), NONE
+)
+REJECTS = {"p_value": 1e-6, "primary_p": 1e-6, "primary_effect": -0.1, "primary_se": 0.02}
+OTHER = {"variant": "other"}
 
 
-def test_no_rejection_is_no_evidence_and_says_what_was_not_checked():
-    verdict = judge_cache(table({}, {"primary_p": 0.04}, {}, {}, UNTESTED), feature="mean routing entropy")
-    assert verdict.outcome == "no_evidence"
-    assert verdict.sentence == (
-        "4 of 5 runs can be tested for mean routing entropy. At p ≤ 0.05 the paper's test rejects 0 (0 after Holm's "
-        "correction) and the primary test rejects 1 (0 after Holm's correction), where chance alone gives about 0.2: "
-        "no evidence beyond confidence in this cache. The power of the tests was not measured here."
+def test_no_rejection_is_no_evidence_and_says_how_small_an_effect_is_excluded():
+    rows = table({"p_value": 0.04}, {}, OTHER, OTHER | {"primary_effect": -0.01}, UNTESTED)
+    verdict = judge_cache(rows, feature="mean routing entropy")
+    assert (verdict.outcome, verdict.answer) == ("no_evidence", "No evidence beyond confidence in this cache")
+    # Cells of 0.01 and 0, each with an error of 0.02 / sqrt(2), so 0.005 with 0.01: 0.005 + 1.645 * 0.01 is excluded.
+    assert verdict.detail == (
+        "Over the 4 runs that can be tested for mean routing entropy (2 cells), accuracy changes by +0.005 on average "
+        "from the low to the high third of samples with similar confidence (95 % interval −0.015 to +0.025; I² = 0 %): "
+        "an average effect larger than 0.021 is excluded. At p ≤ 0.05, 1 run rejects (0 after Holm's correction), "
+        "where chance gives 0.2 (95 % range 0 to 1); for comparison, the paper's test rejects 0. The effect keeps its "
+        "sign over all seeds in 1 of 2 cells with several seeds (1.0 by chance)."
     )
-    assert verdict.counts.loc["primary", "nominal"] == 1
+    assert verdict.sentence == f"{verdict.answer}. {verdict.detail}"
+    assert verdict.counts.loc["verdict", "nominal"] == 1
 
 
 @pytest.mark.parametrize(
-    ("rows", "outcome", "words"),
+    ("rows", "outcome", "answer"),
     [
-        ((PRIMARY, {}), "disagreement", "the primary test, which uses every sample, finds a difference"),
-        ((PAPER, {}), "disagreement", "read this as no reliable evidence"),
-        ((PAPER, PRIMARY), "disagreement", "they reject in different runs"),
-        ((PAPER | PRIMARY, {}), "evidence", "In 1 run both tests find a difference"),
-        ((PRIMARY | {"paper_p": NONE}, {"paper_p": NONE}), "one_test", "The primary test finds"),
-        ((UNTESTED, UNTESTED), "untestable", "None of the 2 runs can be tested"),
-        ((UNTESTED,), "untestable", "The only run cannot be tested"),
+        ((REJECTS, OTHER), "evidence", "Evidence beyond confidence in 1 of 2 cells, not on average"),
+        ((REJECTS, OTHER | REJECTS), "evidence", "Evidence beyond confidence in 2 of 2 cells, and on average"),
+        ((REJECTS,), "evidence", "Evidence beyond confidence"),
+        (({"paper_p": 1e-9}, OTHER), "no_evidence", "No evidence beyond confidence in this cache"),
+        (({"shape_p": 1e-6, "p_value": 2e-6}, OTHER), "evidence", "Evidence beyond confidence in 1 of 2 cells, not on"),
+        ((UNTESTED, UNTESTED), "untestable", "No run can be tested. None of the 2 runs can be tested for the feature"),
+        ((UNTESTED,), "untestable", "No run can be tested. The only run cannot be tested"),
     ],
 )
-def test_outcomes_of_a_cache(rows: tuple[dict[str, float], ...], outcome: str, words: str):
+def test_outcomes_of_a_cache(rows: tuple[dict[str, object], ...], outcome: str, answer: str):
     verdict = judge_cache(table(*rows))
     assert verdict.outcome == outcome
-    assert words in verdict.sentence
+    assert verdict.sentence.startswith(answer)
+    assert len(verdict.answer.split()) <= 12
     # Whoever is told of a difference is told that false alarms were not looked at.
-    assert ("was not checked here" in verdict.sentence) is ("see" in words)
+    assert ("False-alarm rates were not checked" in verdict.sentence) is (outcome == "evidence")
+
+
+def test_effects_too_small_to_be_seen_in_a_cell_are_seen_on_average():
+    small = {"primary_effect": 0.04, "primary_se": 0.02, "primary_p": 0.046, "p_value": 0.09}
+    verdict = judge_cache(table(*[small | {"variant": f"v{number}"} for number in range(12)]))
+    assert verdict.answer == "Evidence beyond confidence on average, in no single cell"
+    assert verdict.counts.loc["verdict", "nominal"] == 0
+    assert verdict.p_value == pytest.approx(2 * verdict.pooled.p_value)
+
+
+def test_the_same_runs_on_the_same_images_are_no_more_evidence_than_one():
+    once = {"primary_effect": 0.04, "primary_se": 0.02, "primary_p": 0.046, "p_value": 0.09}
+    shared = {"images": "set", "scores": np.array([1.0])}
+    rows = table(*[once | shared | {"variant": f"v{number}"} for number in range(12)])
+    verdict = judge_cache(rows)
+    assert verdict.outcome == "no_evidence"
+    assert verdict.pooled.standard_error == pytest.approx(0.02)
+
+
+def test_caches_without_effect_are_called_so(monkeypatch):
+    """Correlated runs in which nothing is there: evidence in at most 5 % (here of the trend; shape stays at 0.5)."""
+    monkeypatch.setattr("engine.sweep.summary.null_scores", partial(null_scores, n_draws=20))  # decides nothing
+    rng, found = np.random.default_rng(0), []
+    scores = rng.normal(size=(12, 12)) + 2 * rng.normal(size=12)
+    scores /= np.linalg.norm(scores, axis=1, keepdims=True)
+    z = rng.multivariate_normal(np.zeros(12), scores @ scores.T, 80)
+    for draw in z:
+        given = [
+            {"variant": f"v{run // 3}", "images": "set", "scores": scores[run], "primary_effect": 0.02 * draw[run],
+             "primary_p": 2 * norm.sf(abs(draw[run])), "p_value": 2 * norm.sf(abs(draw[run]))}
+            for run in range(12)
+        ]  # fmt: skip
+        found.append(judge_cache(table(*given)).outcome == "evidence")
+    assert np.mean(found) <= 0.1  # 5 % and twice its simulation error
 
 
 def test_an_empty_cache_has_no_run_to_test():
-    sentence = judge_cache(table({}).iloc[:0]).sentence
-    assert sentence == "There is no run that could be tested for the feature, so nothing can be said."
+    detail = judge_cache(table({}).iloc[:0]).detail
+    assert detail == "There is no run that could be tested for the feature, so nothing can be said."
 
 
 def test_a_test_that_could_not_be_run_is_not_said_to_reject_nothing():
-    sentence = judge_cache(table({"paper_p": NONE}, {"paper_p": NONE})).sentence
-    assert "the paper's test can be run on none" in sentence
-    assert "about 0.1" in sentence
+    assert "the paper's test can test none" in judge_cache(table({"paper_p": NONE}, {"paper_p": NONE})).detail
 
 
-def test_each_test_is_beside_its_own_chance():
-    rows = table(*[{} for _ in range(10)], *[{"paper_p": NONE} for _ in range(10)])
-    assert "about 0.5 and 1.0" in judge_cache(rows).sentence
-
-
-def test_stability_sentence_counts_cells():
-    falls = {"primary_p": 0.01, "primary_effect": -0.02}
-    rows = table(falls, falls | {"max_gap": 0.3}, {"variant": "other"}, {"variant": "other", "primary_effect": -0.01})
-    verdict = judge_stability(rows, feature="mean routing entropy")
-    assert verdict.outcome == "repeated"
-    assert verdict.sentence == (
-        "Of 2 cells with several seeds, the primary effect of mean routing entropy keeps its sign over seeds in 1 "
-        "(chance alone gives about 1.0), and every seed rejects in 1 by the primary test and in 0 by the paper's. "
-        "Between seeds of one cell the largest gap moves by up to 0.20. A primary difference repeats over seeds in 1 "
-        "cell, where accuracy falls with the feature, and does not in the other 1."
-    )
-
-
-def test_stability_outcomes():
-    rises, falls = ({"primary_p": 0.01, "primary_effect": effect} for effect in (0.02, -0.02))
-    nothing = judge_stability(table({}, {"max_gap": 0.2}))
-    assert nothing.outcome == "not_repeated"
-    assert nothing.sentence.endswith(
-        "the largest gap moves by up to 0.10. No primary difference beyond confidence repeats over all seeds of a cell."
-    )
-    contradiction = judge_stability(table(rises, rises, falls | {"variant": "b"}, falls | {"variant": "b"}))
-    assert contradiction.outcome == "contradictory"
-    assert "rises with the feature in 1 cell and falls in 1" in contradiction.sentence
-    assert judge_stability(table(rises, {"variant": "b"})).outcome == "one_seed"
-    assert judge_stability(table(UNTESTED)).outcome == "untestable"
-    assert "nan" not in judge_stability(table({"max_gap": NONE}, {"max_gap": NONE})).sentence
+def test_cells_of_one_run_say_nothing_about_other_seeds():
+    detail = judge_cache(table({}, OTHER)).detail
+    assert detail.endswith("No cell has a second tested run, so nothing is known about other seeds.")
 
 
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (PAPER | PRIMARY, "Both tests reject after Holm's correction: primary p < 0.001, accuracy +0.010"),
         (
-            PRIMARY,
-            "Only the primary test rejects after Holm's correction: primary p < 0.001, accuracy +0.010 from the low to",
+            REJECTS | {"shape_p": 0.02},
+            "Rejects after Holm's correction: p < 0.001 (trend p < 0.001, shape p = 0.020); accuracy −0.100 from the "
+            "low to the high third of samples with similar confidence. Paper's test p = 0.50.",
         ),
-        (PAPER, "Only the paper's test rejects after Holm's correction: primary p = 0.50; paper's p < 0.001."),
-        ({"paper_p": 0.04}, "Only the paper's test rejects, and not after Holm's correction"),
-        ({"paper_p": 0.04, "primary_p": 0.03}, "Both tests reject, but not after Holm's correction"),
-        ({}, "Neither test rejects: primary p = 0.50; paper's p = 0.50."),
-        ({"paper_p": NONE}, "paper's not testable."),
+        ({"p_value": 0.04}, "Rejects, but not after Holm's correction: p = 0.040"),
+        ({"paper_p": NONE, "shape_p": NONE}, "Does not reject: p = 0.50 (trend p = 0.50); accuracy +0.010"),
+        ({"paper_p": NONE}, "Paper's test not testable."),
+        (UNTESTED | {"paper_p": 0.2}, "Only the paper's test can be run: p = 0.20."),
     ],
 )
 def test_reasons_to_look(row: dict[str, float], words: str):
@@ -108,19 +125,19 @@ def test_reasons_to_look(row: dict[str, float], words: str):
 
 
 def test_what_could_have_been_seen_over_runs():
-    def checked(primary: float | None, paper: float | None, paper_alarms: float = 0.05) -> Verdict:
-        alarms = {"primary": 0.05, "paper": paper_alarms}
-        return Verdict("no_evidence", "", None, None, None, {"primary": primary, "paper": paper}, alarms, 0.05)
+    def checked(gap: float | None, *, broken: bool = False) -> SimpleNamespace:
+        positive = SimpleNamespace(detectable={("monotone", "accuracy"): gap})
+        return SimpleNamespace(positive=positive, negative=SimpleNamespace(broken=lambda _: broken))
 
-    sentence = could_have_seen([checked(0.031, 0.11), checked(0.042, None)])
-    assert sentence.startswith("For the 2 runs shown in detail")
-    assert "the primary test would detect a gap of 0.03 to 0.04" in sentence
-    assert "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried)" in sentence
-    assert "the paper's test would detect none of the gaps tried" in could_have_seen([checked(0.03, None)])
-    unsound = checked(0.03, None, paper_alarms=0.9)
-    assert "the paper's test raises too many false alarms for its power to be" in could_have_seen([unsound])
-    assert (
-        "the paper's test would detect a gap of 0.11 (in 1 of them none of those tried; in 1 of them its"
-    ) in could_have_seen([checked(0.03, 0.11), checked(0.03, None), unsound])
-    unchecked = Verdict("no_evidence", "", None, None, None, None, None, 0.05)
-    assert could_have_seen([unchecked]) == "The power of these tests was not measured."
+    opening = "shown in detail the controls were simulated: "
+    assert could_have_seen([checked(0.031), checked(0.042)]) == (
+        f"For the 2 runs {opening}in 80 % of such runs a monotone gap of 0.03 to 0.04 would be detected."
+    )
+    assert could_have_seen([checked(0.03), checked(None), checked(0.03, broken=True)]).endswith(
+        "a monotone gap of 0.03 would be detected (in 1 of them none of those tried; in 1 of them the false-alarm rate "
+        "is too high)."
+    )
+    assert could_have_seen([checked(None)]).endswith("no gap tried would be detected in 80 % of such runs.")
+    assert could_have_seen([checked(0.03, broken=True)]).endswith("too many false alarms for its power to be stated.")
+    unchecked = SimpleNamespace(positive=None, negative=None)
+    assert could_have_seen([unchecked]) == "The power of the tests was not measured."

@@ -129,6 +129,15 @@ def test_a_test_that_raises_false_alarms_is_not_believed():
     assert "of simulations in which only confidence matters" in verdict.detail
 
 
+def test_confidence_itself_is_never_evidence():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(300)
+    verdict = quick(confidence, confidence > 0.5, -(confidence**3), controls=False)
+    assert verdict.p_value <= 0.05
+    assert verdict.outcome == "unreliable"
+    assert "same order as confidence" in verdict.detail
+
+
 @pytest.mark.parametrize("slope", [0.0, 0.25])
 def test_without_controls_the_verdict_says_so(slope: float):
     verdict = quick(*run(1, slope), controls=False)

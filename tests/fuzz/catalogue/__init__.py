@@ -6,7 +6,6 @@ function that is not called says why in `exempt.py`.
 
 from __future__ import annotations
 
-from engine import sweep
 from engine.core import labels
 from engine.paper import published
 from tests.fuzz.catalogue.descriptions import FEATURES, MECHANISM
@@ -14,12 +13,10 @@ from tests.fuzz.catalogue.entry import Entry
 from tests.fuzz.catalogue.fits import FITTED, KERNEL, PROBE_ENTRIES
 from tests.fuzz.catalogue.gaps_and_controls import CONTROLS, GAPS, METRICS
 from tests.fuzz.catalogue.studies import BENCHMARK
-from tests.fuzz.strategies import FRACTION, TEXT, choice, whole
+from tests.fuzz.strategies import TEXT, choice
 
 SWEEP = [
-    Entry("uniform_order_statistics", sweep.uniform_order_statistics, {"n": whole(0, 30)}, {"level": FRACTION}),
     Entry("ensemble_size", labels.ensemble_size, {"suite": TEXT}),
-    Entry("chance_range", sweep.chance_range, {"n": whole(0, 30)}, {"alpha": FRACTION, "level": FRACTION}),
 ]
 
 WORDS = [

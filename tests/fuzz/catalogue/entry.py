@@ -29,7 +29,7 @@ from tests.fuzz.strategies import (
 EMPTY_BIN = "a bin without samples has no such number"
 FEW = "too few samples in the group for it"
 UNTESTABLE = "the data cannot move the statistic"
-NO_RESAMPLES = "no bootstrap was asked for, or none of its resamples has the value"
+NO_INTERVAL = "no bootstrap asked for, or a metric without an interval"
 NO_PROFILE = "the run has nothing to cut into tertiles"
 CONSTANT = "the quantity does not vary, so it has no R squared"
 FAR = "every kernel weight underflows there"

@@ -8,7 +8,7 @@ from engine import controls, gaps, metrics, verdict
 from engine.controls import table as trust
 from engine.core import contingency, intervals, pvalues, rounding, splitting
 from engine.gaps import TESTS
-from engine.metrics import reliability
+from engine.metrics import debiased, reliability
 from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
     ACCURACIES,
@@ -58,6 +58,7 @@ METRICS = [
         "reliability_table", metrics.reliability_table, PAIR, {"n_bins": BINS, "matching": MATCHING}, missing=ACCURACIES
     ),
     Entry("tertiles", metrics.tertiles, {"rho": RHO}, {"quantiles": QUANTILES}),
+    Entry("debiased_ece", debiased.debiased_ece, PAIR, {"n_bins": BINS, "matching": MATCHING}),
     Entry("find_rounding", rounding.find_rounding, {"confidence": CONFIDENCE}),
     Entry("expected_ece", reliability.expected_ece, {"confidence": CONFIDENCE}, {"n_bins": BINS}),
     Entry(

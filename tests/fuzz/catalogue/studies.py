@@ -13,8 +13,8 @@ from engine.verdict import benchmark as verdict_benchmark
 from tests.fuzz.catalogue.entry import (
     DRAWS,
     FAR,
+    NO_INTERVAL,
     NO_PROFILE,
-    NO_RESAMPLES,
     ONE_RUN,
     Entry,
 )
@@ -31,7 +31,13 @@ from tests.fuzz.strategies import (
 )
 
 METHODS = Kind(lambda _: choice(*CALIBRATORS).valid(_).map(lambda name: [name]), choice().wrong)
-SCORED = {"value": NO_PROFILE, "worst_tertile_ece": NO_PROFILE, "ci_low": NO_RESAMPLES, "ci_high": NO_RESAMPLES}
+SCORED = {
+    "value": NO_PROFILE,
+    "worst_tertile_ece": NO_PROFILE,
+    "ci_low": NO_INTERVAL,
+    "ci_high": NO_INTERVAL,
+    "debiased": NO_INTERVAL,
+}
 QUICK = ("none", "ts", "hb", "nw_conf", "nw_conf_entropy", "nw_conf_routing")
 
 
@@ -94,7 +100,7 @@ BENCHMARK = [
             "error": ONE_RUN,
             "low": ONE_RUN,
             "high": ONE_RUN,
-            "bootstrap": NO_RESAMPLES,
+            "bootstrap": NO_PROFILE,
             "std": ONE_RUN,
             "mean": NO_PROFILE,
             "block_size": "the run has none",
