@@ -244,7 +244,7 @@ def explains_nothing(evidence: Evidence) -> Finding:
     rows = evidence["gain"].astype({"low": float, "share": float})
     if rows.empty:
         return Finding("not answerable", "no run has a routing profile", {"n": 0})
-    n, above, high = len(rows), int((rows["low"] > 0).sum()), chance_range(len(rows), ALPHA / 2)[1]
+    n, above, high = len(rows), int((rows["low"] > 0).sum()), int(binom.ppf(0.975, len(rows), ALPHA / 2))
     low, most = 100 * rows["share"].min(), 100 * rows["share"].max()
     found = (
         f"r_std removes {low:.2f} to {most:.2f} % of the squared error that confidence leaves, out of sample; more "
