@@ -6,8 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,9 @@ Step = Callable[[Any], tuple[Tensor, Tensor, Any]]
 """From a batch to its logits (n, K), its labels (n,), and its clusters: n labels of what samples share, or None."""
 PART_BATCHES = 32
 """So many batches are lost at most when an extraction is killed."""
+Columns = dict[str, NDArray[Any]]
 _SAMPLED = 4096
+_EXTRA = "extra "
 _LABELS = ("labels", "label", "targets", "target")
 
 
@@ -87,8 +88,8 @@ def _moved(batch: Any, device: torch.device) -> Any:
         case Tensor():
             return batch.to(device)
         case tuple() | list():
-            return type(batch)([_moved(part, device) for part in batch])
-        case dict():
+            return [_moved(part, device) for part in batch]
+        case Mapping():
             return {name: _moved(part, device) for name, part in batch.items()}
     return batch
 
@@ -103,31 +104,15 @@ def _fingerprint(values: Any) -> str:
     return digest.hexdigest()
 
 
-@dataclass
-class _Samples:
-    """What one batch, or several, leave: rows of samples, by column."""
-
-    columns: dict[str, list[NDArray[Any]]]
-    digests: list[str]
-
-    def joined(self) -> dict[str, NDArray[Any]]:
-        return {name: np.concatenate(parts) for name, parts in self.columns.items()}
-
-    def add(self, columns: Mapping[str, NDArray[Any]], digests: list[str]) -> None:
-        for name, column in columns.items():
-            self.columns.setdefault(name, []).append(column)
-        self.digests += digests
-
-
-def _rows(step: Step, batch: Any, capture: taps.Capture, n_before: int) -> dict[str, NDArray[Any]]:
+def _rows(step: Step, batch: Any, capture: taps.Capture, number: int) -> Columns:
     """The samples of a batch. Logits (batch, tokens, K) make every token a sample and its sequence the cluster; tokens
     with a negative label are left out."""
     logits, labels, clusters = step(batch)
     labels = torch.as_tensor(labels)
     if logits.ndim == 3 and labels.shape == logits.shape[:2]:
-        batch_size, n_tokens = labels.shape
-        sequences = np.arange(n_before, n_before + batch_size) if clusters is None else _array(clusters)
-        clusters = sequences.repeat(n_tokens) if len(sequences) == batch_size else sequences
+        n_sequences, n_tokens = labels.shape
+        sequences = np.arange(n_sequences) + (number << 32) if clusters is None else _array(clusters)
+        clusters = sequences.repeat(n_tokens) if len(sequences) == n_sequences else sequences
         logits, labels = logits.flatten(0, 1), labels.flatten()
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise InvalidInput(
@@ -135,16 +120,20 @@ def _rows(step: Step, batch: Any, capture: taps.Capture, n_before: int) -> dict[
             "logits (n, classes) and n labels, the samples along the first axis of both",
             f"logits of shape {tuple(logits.shape)}, labels of shape {tuple(labels.shape)}",
         )
-    kept = (labels >= 0).cpu().numpy()
     columns = {"logits": logits.float(), "labels": labels, "captured": capture.take(len(labels)).float()}
-    arrays: dict[str, NDArray[Any]] = {name: column.detach().cpu().numpy()[kept] for name, column in columns.items()}
+    columns |= {f"{_EXTRA}{name}": rate for name, rate in capture.extra.items()}
+    arrays = {name: _array(column.detach()) for name, column in columns.items()}
     if clusters is not None:
-        arrays["clusters"] = _array(clusters)[kept]
-    return arrays | {f"extra {name}": rate.cpu().numpy()[kept] for name, rate in capture.extra.items()}
+        arrays["clusters"] = _array(clusters)
+    return {name: array[arrays["labels"] >= 0] for name, array in arrays.items()}
 
 
 def _array(values: Any) -> NDArray[Any]:
     return values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _joined(batches: list[Columns]) -> Columns:
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
 class _Parts:
@@ -154,8 +143,7 @@ class _Parts:
         self.folder, self.key = folder, key
         self.n_parts = 0
 
-    def load(self) -> tuple[_Samples, dict[str, Any]]:
-        samples, about = _Samples({}, []), {}
+    def load(self) -> Iterator[tuple[Columns, dict[str, Any]]]:
         for path in sorted(self.folder.glob("*.npz")):
             with np.load(path, allow_pickle=False) as stored:
                 about = json.loads(str(stored["about"]))
@@ -163,14 +151,13 @@ class _Parts:
                     raise CacheError(
                         f"{self.folder}: begun with another model or tap; remove it to start afresh, or change run_id"
                     )
-                samples.add({name: stored[name] for name in stored.files if name != "about"}, about["digests"])
+                yield {name: stored[name] for name in stored.files if name != "about"}, about
             self.n_parts += 1
-        return samples, about
 
-    def save(self, samples: _Samples, about: Mapping[str, Any]) -> None:
-        text = json.dumps({**about, "key": self.key, "digests": samples.digests})
+    def save(self, batches: list[Columns], about: Mapping[str, Any]) -> None:
+        text = np.array(json.dumps({**about, "key": self.key}))
         with replacing(self.folder / f"{self.n_parts:06}.npz") as temporary, temporary.open("wb") as file:
-            np.savez(file, **{"about": np.array(text), **samples.joined()})  # type: ignore[arg-type]
+            np.savez(file, **{"about": text, **_joined(batches)})  # type: ignore[arg-type]
         self.n_parts += 1
 
 
@@ -216,24 +203,27 @@ def extract_run(
     started, was_training = time.perf_counter(), module.training
     module.to(chosen).eval()
     try:
-        samples, about = _extract(module, loader, tap, step or default_step(module), parts, chosen, progress)
+        columns, about = _extract(module, loader, tap, step or default_step(module), parts, chosen, progress)
     finally:
         module.train(was_training)
-    record = _record(
-        samples,
-        about,
-        identity,
-        {**tap.describe(), "key": key},
-        tap.is_routing,
-        describe("cache_builder extract_run", chosen, time.perf_counter() - started, _digest(samples.digests)),
+    fields: dict[str, Any] = {"entropies": columns["captured"], "layers": [Layer(*place) for place in about["places"]]}
+    names = [name for name, _ in about["places"]]
+    if not tap.is_routing:
+        fields = {"extra": dict(zip(names, columns["captured"].T, strict=True))}
+    rates = {name.removeprefix(_EXTRA): column for name, column in columns.items() if name.startswith(_EXTRA)}
+    fingerprint = hashlib.blake2b("".join(about["digests"]).encode(), digest_size=16).hexdigest()
+    record = RunRecord(
+        **identity,
+        **{"extra": rates, **fields},
+        logits=columns["logits"],
+        labels=columns["labels"],
+        clusters=columns.get("clusters"),
+        capture={**tap.describe(), "places": names, "left_out": about["left_out"], "key": key},
+        provenance=describe("cache_builder extract_run", chosen, time.perf_counter() - started, fingerprint),
     )
     path = write_shard(record, directory)
     shutil.rmtree(parts.folder, ignore_errors=True)
     return path
-
-
-def _digest(digests: list[str]) -> str:
-    return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
 
 
 def _extract(
@@ -244,63 +234,36 @@ def _extract(
     parts: _Parts,
     device: torch.device,
     progress: Progress,
-) -> tuple[_Samples, dict[str, Any]]:
-    """All samples, those of earlier parts first, and what the tap says of their columns."""
-    samples, about = parts.load()
-    n_before = len(samples.digests)
+) -> tuple[Columns, dict[str, Any]]:
+    """All samples, those of earlier parts first; places, places left out, and a digest of every batch."""
+    done: list[Columns] = []
+    waiting: list[Columns] = []
+    digests: list[str] = []
+    about: dict[str, Any] = {}
+    for columns, about in parts.load():
+        done.append(columns)
+        digests += about["digests"]
+    n_before, started = len(digests), time.perf_counter()
     n_batches = len(loader) if isinstance(loader, Sized) else None
-    waiting, started = _Samples({}, []), time.perf_counter()
     with torch.inference_mode(), taps.tap(model, tap) as capture:
         for number, batch in enumerate(loader):
             digest = _fingerprint(batch)
             if number < n_before:
-                if digest != samples.digests[number]:
+                if digest != digests[number]:
                     raise CacheError(f"{parts.folder}: begun with other batches (is the loader shuffled?); remove it")
                 continue
-            n_rows = sum(map(len, samples.columns.get("labels", []))) + sum(map(len, waiting.columns.get("labels", [])))
-            waiting.add(_rows(step, _moved(batch, device), capture, n_rows), [digest])
-            about = {
-                "places": [[place.name, place.n_sources] for place in capture.places],
-                "left_out": list(capture.left_out),
-            }
-            if len(waiting.digests) == PART_BATCHES:
+            waiting.append(_rows(step, _moved(batch, device), capture, number))
+            digests.append(digest)
+            places = [[place.name, place.n_sources] for place in capture.places]
+            about = {"places": places, "left_out": capture.left_out, "digests": digests[-len(waiting) :]}
+            if len(waiting) == PART_BATCHES:
                 parts.save(waiting, about)
-                samples.add(waiting.joined(), waiting.digests)
-                waiting = _Samples({}, [])
+                done.append(_joined(waiting))
+                waiting = []
             rate = (number + 1 - n_before) / (time.perf_counter() - started)
             share = (number + 1) / n_batches if n_batches else 0.0
             progress(min(share, 0.999), f"batch {number + 1:,}, {rate:,.1f} batches per second{UNDER_WAY}")
-    if waiting.digests:
-        samples.add(waiting.joined(), waiting.digests)
-    if not samples.digests:
+    if not digests:
         raise InvalidInput("loader", "at least one batch", "none")
-    progress(1.0, f"{len(samples.digests):,} batches")
-    return samples, about
-
-
-def _record(
-    samples: _Samples,
-    about: Mapping[str, Any],
-    identity: Mapping[str, Any],
-    capture: Mapping[str, Any],
-    is_routing: bool,
-    provenance: Mapping[str, Any],
-) -> RunRecord:
-    columns = samples.joined()
-    captured, names = columns["captured"], [name for name, _ in about["places"]]
-    fields: dict[str, Any] = {
-        "extra": {n.removeprefix("extra "): c for n, c in columns.items() if n.startswith("extra ")}
-    }
-    if is_routing:
-        fields |= {"entropies": captured, "layers": [Layer(name, size) for name, size in about["places"]]}
-    else:
-        fields["extra"] |= dict(zip(names, captured.T, strict=True))
-    return RunRecord(
-        **identity,
-        **fields,
-        logits=columns["logits"],
-        labels=columns["labels"],
-        clusters=columns.get("clusters"),
-        capture={**capture, "places": names, "left_out": about["left_out"]},
-        provenance=provenance,
-    )
+    progress(1.0, f"{len(digests):,} batches")
+    return _joined([*done, *waiting]), {**about, "digests": digests}

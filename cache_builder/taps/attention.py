@@ -17,8 +17,8 @@ from cache_builder.models.routed import as_it_is, at_least_single
 from cache_builder.taps.capture import Capture, Place, Tap
 from cache_builder.taps.softmax import ATTENTION, SOFTMAXES, Watching, softmax_axis
 
-_LARGEST_MAP = 2**25
-"""Numbers of attention maps held at once, 128 MB; the maps of larger batches are computed in parts."""
+_LARGEST_MAP = 2**19
+"""Numbers of attention maps held at once, 2 MB: parts of a batch that stay in the processor's cache."""
 _MULTIHEAD: Any = functional.multi_head_attention_forward
 _WANTED = {"need_weights": True, "average_attn_weights": False, "training": False}
 
@@ -34,8 +34,7 @@ def _entropies(query: Tensor, key: Tensor, mask: Tensor | None, scale: float) ->
     logarithms = torch.log_softmax(scores, dim=-1)
     if mask is not None:
         logarithms.nan_to_num_(0.0).clamp_min_(-1e4)  # exp of it is 0, and 0 times it too
-    entropies = (logarithms.exp() * logarithms).sum(dim=-1).mul_(-1 / math.log(key.shape[-2]))
-    return entropies.clamp_(0.0, 1.0).mean(dim=1)
+    return logarithms.exp().mul_(logarithms).sum(dim=-1).mean(dim=1).mul_(-1 / math.log(key.shape[-2]))
 
 
 def attention_entropies(

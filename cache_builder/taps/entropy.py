@@ -16,8 +16,8 @@ def normalised_entropy(alpha: Tensor, axis: int) -> Tensor:
     """-sum_t alpha_t log alpha_t / log T along one axis of T > 1 alternatives, which goes; float32 at least."""
     weights = at_least_single(alpha.detach())
     # alpha log alpha, and 0 at alpha = 0: a third of the time of `torch.special.entr`, which is minus this.
-    products = weights * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
-    return products.sum(dim=axis).mul_(-1 / math.log(alpha.shape[axis])).clamp_(0.0, 1.0)
+    products = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_().mul_(weights)
+    return products.sum(dim=axis).mul_(-1 / math.log(alpha.shape[axis]))
 
 
 def sample_means(values: Tensor, n_samples: int, place: str) -> Tensor:
@@ -39,7 +39,7 @@ def sample_means(values: Tensor, n_samples: int, place: str) -> Tensor:
             "ModuleTap and a `read` that does)",
             f"shape {shape} beside the alternatives",
         )
-    return values.reshape(n_samples, -1).mean(dim=1)
+    return values.reshape(n_samples, -1).mean(dim=1).clamp_(0.0, 1.0)  # which rounding may leave by one unit
 
 
 def alpha_to_entropy(
@@ -91,4 +91,4 @@ def choice_shares(chosen: Tensor, n_alternatives: int, n_samples: int) -> tuple[
     counts.scatter_add_(1, flat, torch.ones_like(flat, dtype=counts.dtype))
     switched = (by_sample[:, 1:] != by_sample[:, :-1]).any(dim=2).to(counts.dtype)
     rate = switched.mean(dim=1) if switched.shape[1] else counts.new_zeros(n_samples)
-    return normalised_entropy(counts / counts.sum(dim=1, keepdim=True), 1), rate
+    return normalised_entropy(counts / counts.sum(dim=1, keepdim=True), 1).clamp_(0.0, 1.0), rate
