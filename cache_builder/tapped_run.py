@@ -87,8 +87,8 @@ def _moved(batch: Any, device: torch.device) -> Any:
         case Tensor():
             return batch.to(device)
         case tuple() | list():
-            return type(batch)([_moved(part, device) for part in batch])
-        case dict():
+            return [_moved(part, device) for part in batch]
+        case Mapping():
             return {name: _moved(part, device) for name, part in batch.items()}
     return batch
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from app.registry import PAGES
+from engine.store import read_shard
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -42,8 +43,23 @@ def test_every_page_is_explained():
     assert [page.title for page in PAGES if page.title not in text] == []
 
 
+def readme_examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_any_model_is_a_run_in_ten_lines(tmp_path: Path):
+    _, example = readme_examples()
+    assert sum(bool(line.strip()) for line in example.splitlines()) <= 10
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", example]
+    printed = subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=True)
+    assert "--tap softmax:axis=0,rank=2" in printed.stdout
+    record = read_shard(tmp_path / "my-shards" / "mine.parquet")
+    assert (record.n_samples, record.n_layers, record.backbone) == (200, 12, "VisionTransformer")
+
+
 def test_the_quick_start_of_the_readme_is_short_and_runs():
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    example, _ = readme_examples()
     assert sum(bool(line.strip()) for line in example.splitlines()) <= 8
     printed = subprocess.run([sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "confidence" in printed.stdout

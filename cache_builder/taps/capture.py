@@ -58,7 +58,8 @@ class Capture:
     places : what the L columns are, once a pass was taken.
     left_out : names of places with a single alternative, of which nothing can be said.
     extra : further columns of the pass taken last, by name (switch rates of discrete choices).
-    mode : what watches the functions that a pass calls.  finish : called with what the model returned.
+    mode : what watches the functions that a pass calls.
+    finish : called with what the model returned, None if it failed.
     """
 
     def __init__(self, model: nn.Module, tap: Tap) -> None:
@@ -222,10 +223,10 @@ def tap(model: nn.Module, how: Tap) -> Iterator[Capture]:
         if capture.depth == 0:
             if capture.mode is not None:
                 capture.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            if capture.finish is not None:
+                capture.finish(output)
             if output is None:  # a pass that failed leaves nothing
                 capture.abandon()
-            elif capture.finish is not None:
-                capture.finish(output)
 
     with ExitStack() as hooks:
         how.attach(model, capture, hooks)

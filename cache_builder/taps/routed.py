@@ -34,9 +34,9 @@ class RoutedTap(Tap):
             undo.callback(setattr, module, "recorder", module.recorder)
             module.recorder = recorder
 
-        def finish(_output: object) -> None:
+        def finish(output: object) -> None:
             values = recorder.take()
-            if values.shape[1] != len(places):
+            if output is not None and values.shape[1] != len(places):
                 raise InvalidInput("model", f"{len(places)} routing layers in one pass", f"{values.shape[1]}")
             if places:
                 capture.add_values(places, values)

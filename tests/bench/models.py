@@ -12,17 +12,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from cache_builder.datasets import Split
 from cache_builder.evaluate import evaluate
 from cache_builder.models import BACKBONES, create_model
-from cache_builder.taps import Capture, RoutedTap, tap
+from cache_builder.taps import AttentionTap, Capture, RoutedTap, RouterTap, SoftmaxTap, Tap, tap
 
-CAPTURE_LIMIT = 1.05
+CAPTURE_LIMIT, TAP_LIMIT = 1.05, 1.15
 MEMORY_LIMIT = 20.0
 """MB by which extracting many samples may exceed extracting few, beside their outputs."""
 
@@ -85,6 +88,45 @@ def measure(cost: Cost) -> tuple[float, float, float]:
     return median(plain_times), median(routing), median(capturing)
 
 
+def mixtral() -> tuple[nn.Module, Tensor]:
+    import transformers
+
+    config = transformers.MixtralConfig(
+        vocab_size=1000, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
+        num_key_value_heads=4, num_local_experts=8,
+    )  # fmt: skip
+    return transformers.MixtralForCausalLM(config).eval(), torch.randint(0, 1000, (8, 64))
+
+
+def ours(name: str, batch: int, **settings: Any) -> tuple[nn.Module, Tensor]:
+    side = BACKBONES[name].image_size
+    return create_model(name, **settings).eval(), torch.randn(batch, 3, side, side)
+
+
+ATTNRES: dict[str, Any] = {"variant": "attnres", "block_size": 3}
+TAPPED: dict[str, tuple[Callable[[], tuple[nn.Module, Tensor]], Tap, int]] = {
+    "softmax, vit_base attnres": (partial(ours, "vit_base", 8, **ATTNRES), SoftmaxTap(axis=0), 5),
+    "softmax, micro_vit attnres": (partial(ours, "micro_vit", 128, **ATTNRES), SoftmaxTap(axis=0), 60),
+    "router, Mixtral": (mixtral, RouterTap(), 20),
+    "softmax, Mixtral": (mixtral, SoftmaxTap(rank=2), 20),
+    "attention, vit_base": (partial(ours, "vit_base", 8), AttentionTap(), 5),
+    "attention, micro_vit": (partial(ours, "micro_vit", 128), AttentionTap(), 60),
+}
+"""Models as somebody else's code: model and batch, tap, repeats."""
+
+
+@torch.inference_mode()
+def tapped_ratio(build: Callable[[], tuple[nn.Module, Tensor]], how: Tap, repeats: int) -> float:
+    """Median ratio of tapped to bare passes, which alternate."""
+    model, batch = build()
+    ratios = []
+    for _ in range(repeats + 1):
+        bare = seconds(lambda: model(batch))
+        with tap(model, how) as capture:
+            ratios.append(seconds(lambda capture=capture: (model(batch), capture.take())) / bare)
+    return median(ratios[1:])
+
+
 def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -129,6 +171,10 @@ def main() -> int:
         routed_text = f"{routing:.3f} {verdicts.on(routing, cost.limit)}"
         captured_text = f"{capturing:.3f} {verdicts.on(capturing, CAPTURE_LIMIT)}"
         print(f"{name:<34}{plain * 1e3:9.1f} ms  {routed_text:<24}{captured_text:<24}", flush=True)
+    print(f"{'a tap on other code':<38}tapped / bare")
+    for name, (build, how, repeats) in TAPPED.items():
+        ratio = tapped_ratio(build, how, repeats)
+        print(f"{name:<38}{ratio:.3f} {verdicts.on(ratio, TAP_LIMIT)}", flush=True)
     growth, size = extraction_growth()
     beside = growth - size
     print(

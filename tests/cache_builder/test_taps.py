@@ -308,6 +308,18 @@ def test_one_pass_per_take_and_none_that_failed():
 
 
 @torch.no_grad()
+def test_a_failed_pass_of_our_own_models_leaves_nothing():
+    model, x = ours(), torch.randn(3, 3, 32, 32)
+    with tap(model, RoutedTap()) as capture:
+        handle = model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model(x)
+        handle.remove()
+        model(x)
+        assert capture.take().shape == (3, 10)
+
+
+@torch.no_grad()
 def test_taps_inside_taps_models_inside_models_and_two_at_once():
     model, x = third_party()
     other, _ = third_party(depth=2)
