@@ -109,7 +109,9 @@ percentiles of 500 bootstrap resamples of the evaluated half; the other metrics 
 error $s_D$, free of what the methods share. The interval is $D \pm z\, s_D$; over seeds it is $\bar D \pm t_{n-1} s /
 \sqrt n$ of the paired differences. $z$ and $t$ are taken at $1 - 0.05 / 12$, so that all six intervals hold jointly
 with 95 %. A difference is clear if its interval excludes zero; with three seeds this needs a difference that hardly
-varies. A method is within noise of the best one if its own paired difference is below $1.96\, s_D$.
+varies. Noise inflates the smaller of two ECEs more, so $D$ is too close to zero rather than too far from it where the
+methods differ: read it as a test of no difference.
+A method is within noise of the best one if its own paired difference is below $1.96\, s_D$.
 
 **Changes** are against the softmax on the same samples. **Set size**: random subsets of the fitting half, five draws.
 **Splits**: ten random halvings; equal values share the better rank.

@@ -46,7 +46,8 @@ page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always
 over equal-width bins. A perfectly calibrated run would still show about $\frac{1}{n} \sum_b \sqrt{2 V_b / \pi}$ with
-$V_b = \sum_{i \in b} c_i (1 - c_i)$, from sampling noise alone. A bin or class is called clearly over- or
+$V_b = \sum_{i \in b} c_i (1 - c_i)$, from sampling noise alone. The debiased ECE is free of it; its interval holds
+every ECE of a population from which the observed one would not be unusual. A bin or class is called clearly over- or
 under-confident when its interval excludes the mean confidence; with 15 bins, one such interval is expected by chance
 even in a calibrated run. Classes are those predicted, because the true class is not known when the confidence is read.
 Calibrators are fitted on a random half (seed 42) and drawn on the other half.

@@ -56,11 +56,10 @@ if verdict.pooled is not None:
         ),
         "cells",
         names={
-            "cell": "Cell", "n": "Seeds", "effect": "Pooled effect", "effect_interval": "95 % interval",
-            "effect_p": "p, trend", "p_value": "p, with shape", "p_holm": "after Holm", "signs": "Signs",
-            "verdict_rejections": "Seeds that reject",
+            "cell": "Cell", "n": "Seeds", "effect": "Effect", "effect_interval": "95 % interval",
+            "p_value": "p", "p_corrected": "p, corrected", "signs": "Signs", "verdict_rejections": "Reject",
         },
-        formats=dict.fromkeys(["effect_p", "p_value", "p_holm"], "%.3g") | {"effect": "%+.3f"},
+        formats=dict.fromkeys(["p_value", "p_corrected"], "%.2g") | {"effect": "%+.3f"},
     )  # fmt: skip
 
     page.heading("What remains after correcting for multiple tests?")
@@ -110,7 +109,8 @@ An average effect larger than the larger end of the 90 % interval is excluded (t
 share images if they have the same data set, size and labels, sample by sample.
 
 **The answer** is evidence if the mean over cells differs from zero or if any one cell does (its pooled trend and the
-shape tests of its seeds combined, Holm over cells), each at $\alpha / 2$.
+shape tests of its seeds combined, Holm over cells), each at $\alpha / 2$; corrected p-values of cells are therefore
+twice Holm's.
 
 **Many tests.** The range of rejections by chance, the band of sorted p-values (95 % for all ranks at once) and the
 number of cells whose seeds agree in sign are simulated from normal scores with the correlation of the runs' effects.

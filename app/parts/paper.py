@@ -13,6 +13,7 @@ from app.plots import paper as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
+from app.shell.wording import typeset
 from app.state.view import CacheView, View
 from engine.core.labels import BACKBONES, DATASETS, capital, counted, is_ensemble
 from engine.paper import COUNTERPARTS, FURTHER, SOURCES, Evidence, Reading, counterparts
@@ -159,12 +160,7 @@ def show_cells(page: Page, cells: pd.DataFrame) -> None:
     """The propositions and the rule fixed in advance as numbers of each cell."""
     page.heading("The paper's propositions and its rule, by cell")
     page.caption(f"{capital(FURTHER['by_cell'].otherwise)}.")
-    style = {
-        "Max gap": ".2f",
-        "Blind spot": ".3f",
-        "Gap kept": ".3f",
-        "Clipped low (%)": ".2f",
-        "Clipped high (%)": ".2f",
-    }
-    wide = counterparts.wide(cells, style)
+    columns = dict.fromkeys(cells["column"])
+    style = {column: ".3f" if column in ("Blind spot", "Gap kept") else ".2f" for column in columns}
+    wide = counterparts.wide(cells, style).map(typeset)
     page.table(wide, "cells", names={column: column for column in wide} | {"row": "Cell"})

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from app.plots.rows import RowFigure, mark_of, row_figure
 from app.plots.theme import OTHER_METHOD, Theme, empty_figure, figure, reference
-from engine.core.labels import TESTS
+from engine.core.labels import TESTS, counted
 from engine.gaps.pooled import PooledEffect
 
 GAPS = {"max_gap": "largest gap", "weighted_gap": "weighted gap"}
@@ -40,7 +40,8 @@ def effects(rows: pd.DataFrame, cells: pd.DataFrame, whole: PooledEffect, reach:
     seeds = kept.groupby("cell", sort=False)
     drawn = row_figure(
         theme,
-        title=f"{kept['dataset_name'].iloc[0]}: interval excludes zero in {beyond} of {len(shown)} cells",
+        title=f"{kept['dataset_name'].iloc[0]}: {beyond} of {counted(len(shown), 'cell')} off zero"
+        + (f", {shown['found'].sum()} after Holm" if beyond else ""),
         x="change of accuracy, low to high third",
         cells=[WHOLE, *(seeds["backbone_name"].first() + " · " + seeds["variant_name"].first())],
         n_lanes=[1, *(seeds.size() + (seeds.size() > 1))],

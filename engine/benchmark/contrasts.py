@@ -29,8 +29,9 @@ def contrast_in_run(
     Columns: control, metric, difference D, error (standard deviation of D over the bootstrap resamples, which all
     methods share), low and high, clear (whether they leave out zero), n (resamples).
     low, high = D -+ z error, z the normal quantile of 1 - alpha / 2m with m the number of rows (Bonferroni), so that
-    all intervals hold together. Percentiles would shift D, because resampling inflates every ECE. Empty if AR-CondCal
-    was left out.
+    all intervals hold together. Percentiles would shift D, because resampling inflates every ECE. Noise inflates the
+    smaller of two ECEs more and so pulls D to zero: `clear` is sound, the size of a clear D is understated. Empty if
+    AR-CondCal was left out.
     """
     _check(metrics, alpha, BOOTSTRAPPED)
     if ROUTING not in result.fitted:

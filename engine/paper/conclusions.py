@@ -30,7 +30,7 @@ from engine.gaps.settings import PAPER, PRIMARY
 from engine.paper.sources import SOURCES, Evidence
 from engine.paper.tables import MODES, RULE_GAP, rule_by_cell
 from engine.probes import ProbeSweep
-from engine.sweep import by_cell, multiplicity
+from engine.sweep import by_cell, chance_range, multiplicity, pool_effects
 
 Outcome = Literal["supported", "not supported", "not answerable", "not computed"]
 ALPHA = 0.05
@@ -75,6 +75,20 @@ def chance_level(test: str, evidence: Evidence) -> Finding:
     )
     numbers = {"n": n, "rejected": rejected, "after_holm": corrected, "by_chance_at_most": high}
     return decide(corrected > 0 or rejected > high, found, numbers)
+
+
+def no_evidence(evidence: Evidence) -> Finding:
+    """By run, and by the effect pooled over runs."""
+    runs, pooled = chance_level("primary", evidence), pool_effects(evidence["gaps"])
+    if pooled is None:
+        return runs
+    bound = pooled.bound
+    found = (
+        f"{runs.found}; pooled over cells, accuracy changes by {bound.effect:+.3f} from low to high routing entropy "
+        f"(95 % interval {bound.low:+.3f} to {bound.high:+.3f})"
+    )
+    numbers = {**runs.numbers, "pooled": bound.effect, "pooled_p": pooled.p_value, "excluded": bound.excluded}
+    return decide(runs.outcome == "not supported" or pooled.p_value <= ALPHA, found, numbers)
 
 
 def repeats(evidence: Evidence) -> Finding:
@@ -247,7 +261,7 @@ def explains_nothing(evidence: Evidence) -> Finding:
     n, above, high = len(rows), int((rows["low"] > 0).sum()), int(binom.ppf(0.975, len(rows), ALPHA / 2))
     low, most = 100 * rows["share"].min(), 100 * rows["share"].max()
     found = (
-        f"r_std removes {low:.2f} to {most:.2f} % of the squared error that confidence leaves, out of sample; more "
+        f"routing removes {low:.2f} to {most:.2f} % of the squared error that confidence leaves, out of sample; more "
         f"than zero in {above} of {counted(n, 'run')} (by chance at most {high} in 97.5 % of cases)"
     )
     return decide(above > high, found, {"n": n, "above": above, "largest_percent": most})
@@ -296,14 +310,15 @@ def rule_not_met(evidence: Evidence) -> Finding:
 
 
 def within_noise(evidence: Evidence) -> Finding:
-    z = evidence["norms"][["routing_z", "norm_z"]].astype(float).dropna().abs()
+    z = evidence["norms"].set_index("run_id")[["routing_z", "norm_z", "random_z"]].astype(float)
+    z = z.dropna().abs()
     if z.empty:
         return Finding("not answerable", "no run with logits can be tested", {"n": 0})
-    n, (routing, other) = len(z), (z > norm.ppf(1 - ALPHA / 2)).sum().tolist()
-    high = int(binom.ppf(0.975, n, ALPHA))
+    n, (routing, other, noise) = len(z), (z > norm.ppf(1 - ALPHA / 2)).sum().tolist()
+    high = chance_range(evidence["gaps"].query("run_id in @z.index"), ALPHA)[1]
     found = (
         f"routing is outside the 95 % band of a random feature in {routing} of {counted(n, 'run')} (by chance at most "
-        f"{high} in 97.5 % of cases), the logit norm in {other}"
+        f"{high} in 97.5 % of cases), the logit norm in {other}, random numbers themselves in {noise}"
     )
     return decide(routing > high, found, {"n": n, "routing": routing, "norm": other, "by_chance_at_most": high})
 
@@ -389,8 +404,8 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
     ),
     Conclusion(
         "no_evidence", "Mean routing entropy gives no evidence beyond confidence", "sec:rq1", ("gaps",),
-        "the primary trend test rejects no more runs than chance gives, and none after Holm",
-        partial(chance_level, "primary"),
+        "the primary trend test rejects no more runs than chance gives and none after Holm, and the interval of the "
+        "pooled effect holds zero", no_evidence,
     ),
     Conclusion(
         "not_stable", "No effect is stable across seeds", "sec:rq2", ("gaps",),
@@ -453,7 +468,7 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
         ("ensembles",), f"the ensemble is not lower by the {_SIGN}; no calibrator, tertiles of r_std", no_rescue,
     ),
     Conclusion(
-        "noise", "Routing does not stand out from a random feature", "tab:ext-robustness-compressed", ("norms",),
+        "noise", "Routing does not stand out from a random feature", "tab:ext-robustness-compressed", ("gaps", "norms"),
         "the primary trend test has routing outside its 95 % band in no more runs than chance gives", within_noise,
     ),
     Conclusion(

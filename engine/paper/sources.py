@@ -265,7 +265,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType({
 
 
 FURTHER_SOURCES: Mapping[str, Source] = MappingProxyType({
-    "intervals": Source("all calibrators with bootstrap intervals", _per_run(
+    "intervals": Source("all calibrators with intervals", _per_run(
         partial(_scores, n_bootstrap=N_BOOTSTRAP), _SCORES,
     )),
     "sizes": Source("sizes of the calibration set", _per_run(

@@ -23,8 +23,9 @@ CacheOutcome = Literal["untestable", "no_evidence", "evidence"]
 class CacheVerdict:
     """All runs of a cache together.
 
-    counts : the table of `multiplicity`, indexed by test; cells : that of `by_cell`; pooled : the mean effect.
-    p_value : of anything being there, in the mean of cells or in one of them.
+    counts : the table of `multiplicity`, indexed by test; cells : that of `by_cell`, with p_corrected, and found,
+    whether there is evidence in a cell; pooled : the mean effect. p_value : of anything being there, in the mean of
+    cells or in one of them.
     """
 
     outcome: CacheOutcome
@@ -95,9 +96,10 @@ def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: floa
         return CacheVerdict("untestable", "No run can be tested", detail, None, None, cells, counts, n_runs, 0, alpha)
     questions = 1 if pooled.n == 1 else 2
     corrected = (questions * cells["p_holm"].astype(float)).clip(upper=1)
+    cells = cells.assign(p_corrected=corrected, found=corrected <= alpha)
     mean_p = min(1.0, questions * pooled.p_value) if questions == 2 else 1.0
     p_value = min(mean_p, float(corrected.min()))
-    n_found, on_average = int((corrected <= alpha).sum()), mean_p <= alpha
+    n_found, on_average = int(cells["found"].sum()), mean_p <= alpha
     where = f" in {n_found} of {counted(pooled.n, 'cell')}" if questions == 2 else ""
     outcome: CacheOutcome = "evidence" if p_value <= alpha else "no_evidence"
     if outcome == "no_evidence":

@@ -216,7 +216,7 @@ def _phrase(
         interval = f"{signed(bound.low)} to {signed(bound.high)}"
         effect = f"Accuracy changes by {signed(bound.effect)} (95 % interval {interval}) {LOW_TO_HIGH}: {found}"
     if outcome == "evidence":
-        last = next((rung.number - 1 for rung in ladder[1:] if (rung.p_value or 0) > bound.alpha), 3) if bound else 0
+        last = next((rung.number - 1 for rung in ladder[1:] if not _rejects(rung, bound)), 3)
         answer = _CARRIES[last] if len(ladder) > 1 else "Evidence beyond confidence in this run"
         carried = primary.p_value is not None and primary.p_value <= bound.alpha if bound else False
         return (
@@ -228,6 +228,10 @@ def _phrase(
 
 
 _SHAPED = "; the shape test carries this, so accuracy does not simply rise or fall with the feature"
+
+
+def _rejects(rung: Rung, bound: EffectBound | None) -> bool:
+    return bound is not None and rung.p_value is not None and rung.p_value <= bound.alpha
 
 
 def _how_far(ladder: tuple[Rung, ...], gain: Gain | None) -> str:

@@ -76,7 +76,7 @@ def test_effects_of_runs_are_drawn_with_their_pooled_diamonds(app: AppTest, rows
     assert table["Seeds"].to_dict() == {
         "other · dice · theirs": 1, "toy · dice · Block-AR (b = 2)": 2, "toy · dice · Full-AR": 3
     }  # fmt: skip
-    assert sorted(table["Pooled effect"]) == pytest.approx(sorted(cells["effect"]))
+    assert sorted(table["Effect"]) == pytest.approx(sorted(cells["effect"]))
 
 
 def test_p_values_against_chance_and_corrections(app: AppTest, rows: pd.DataFrame):

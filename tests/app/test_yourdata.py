@@ -109,7 +109,7 @@ def test_the_example_is_one_click_away(cache_of_kinds: Path, monkeypatch):
     assert EXAMPLE_NAME in shown(app)
     assert labelled(app, "Columns of the outputs").value == "logit_0 to logit_4 (5 columns)"
     press(app, "Use this data")
-    assert "no evidence beyond confidence" in verdict(app)
+    assert "No evidence beyond confidence" in verdict(app)
     labels = [button.label for button in app.get("download_button")]
     assert "Template (CSV)" in str(labels) or len(labels) > 2
     press(app, "Remove my data")
@@ -178,6 +178,12 @@ def test_the_scores_are_those_of_the_slice(cache_of_kinds: Path, monkeypatch):
         part = RunData("a", CONFIDENCE[kept], CORRECT[kept], np.empty((kept.sum(), 0)), extra=scores)
         table = next(frame.value for frame in app.dataframe if "Holm, primary" in frame.value.columns)
         assert table["p, primary"].tolist() == pytest.approx(judge_scores(part)["primary_p"].tolist())
+    app.selectbox(key="outcome").select("wrong").run()
+    assert "Selecting wrong predictions uses the outcome" in verdict(app)
+    assert not [frame for frame in app.dataframe if "Holm, primary" in frame.value.columns]
+    assert app.file_uploader
+    press(app, "Use low tertile")
+    assert app.selectbox(key="outcome").value == "all"
 
 
 def test_it_is_gone_when_the_session_ends(cache_of_kinds: Path, monkeypatch, scratch: Path):

@@ -36,7 +36,7 @@ def test_bringing_a_file(visit, idle, width: int):
     expect(page.get_by_text("In use on every page")).to_be_visible()
     idle(page)
     assert_no_text_is_cut(page)
-    assert "no evidence beyond confidence" in page.get_by_test_id("stMain").inner_text()
+    assert "No evidence beyond confidence" in page.get_by_test_id("stMain").inner_text()
     assert len(kept() - before) == 1
 
     if width > 800:

@@ -18,6 +18,7 @@ from cache_builder.models.seams import (
     token_grid,
 )
 from cache_builder.taps import RoutedTap, routing_places, tap
+from engine.core import labels
 from engine.core.errors import InvalidInput, UnknownName
 
 MICRO = ("micro_vit", "micro_deit", "micro_swin")
@@ -373,3 +374,7 @@ def test_running_blocks_one_by_one_is_refused():
 
 def test_every_registered_backbone_has_a_positive_input_size():
     assert all(entry.image_size in (32, 224) for entry in BACKBONES.values())
+
+
+def test_every_variant_has_a_name_for_people():
+    assert set(labels.VARIANTS) == set(VARIANTS)

@@ -27,7 +27,13 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize(
     ("backbone", "variant", "block_size"),
-    [("micro_vit", "full_ar", None), ("micro_swin", "block_ar", 2), ("micro_deit", "drloc", None)],
+    [
+        ("micro_vit", "full_ar", None),
+        ("micro_swin", "block_ar", 2),
+        ("micro_vit", "attnres", 3),
+        ("micro_vit", "moe", None),
+        ("micro_deit", "drloc", None),
+    ],
 )
 def test_resume_after_a_kill_gives_the_same_weights_bit_for_bit(
     tmp_path, digits, tiny_config, backbone, variant, block_size

@@ -354,7 +354,7 @@ def test_explained_variance_by_hand(above: int, expected: str):
     )
     reading = next(r for r in conclude(evidence(6, gain=frame)) if r.key == "explained")
     assert (reading.outcome, reading.added) == (expected, True)
-    assert reading.found.startswith("r_std removes -0.10 to 0.20 % of the squared error that confidence leaves")
+    assert reading.found.startswith("routing removes -0.10 to 0.20 % of the squared error that confidence leaves")
 
 
 def test_noise_and_lift_by_hand():
@@ -363,15 +363,26 @@ def test_noise_and_lift_by_hand():
         "run_id": [f"r{run}" for run in range(6)], "routing_z": z, "norm_z": 9.0, "random_z": 0.0,
         "gain_ece": [0.001] * 5 + [-0.002], "gain_nll": -0.1, "gain_brier": -0.1,
     })  # fmt: skip
-    readings = {reading.key: reading for reading in conclude(evidence(6, norms=frame))}
+    tested = pd.DataFrame([gap_row("full_ar", run, 0.1) | {"run_id": f"r{run}"} for run in range(6)])
+    readings = {reading.key: reading for reading in conclude(evidence(6, gaps=tested, norms=frame))}
     assert readings["noise"].numbers == {"n": 6, "routing": 3, "norm": 6, "by_chance_at_most": 2}
     assert (readings["noise"].outcome, readings["lift"].outcome) == ("not supported", "supported")  # 5 of 6: p = 7/64
     assert readings["lift"].found == (
         "with routing ECE is higher in 1 of 6 runs, NLL in 6, Brier in 6; the largest gain of ECE is 0.0010"
     )
     better = frame.assign(gain_ece=0.001, routing_z=0.5)
-    assert outcome("lift", evidence(6, norms=better)) == "not supported"  # p = 3/64 after Holm
-    assert outcome("noise", evidence(6, norms=better)) == "supported"
+    assert outcome("lift", evidence(6, gaps=tested, norms=better)) == "not supported"  # p = 3/64 after Holm
+    assert outcome("noise", evidence(6, gaps=tested, norms=better)) == "supported"
+
+
+@pytest.mark.parametrize(("effect", "expected"), [(0.01, "supported"), (0.02, "not supported")])
+def test_a_pooled_effect_counts_where_no_run_rejects(effect: float, expected: str):
+    """Four runs on their own samples, each with error 0.01: the mean has error 0.005, so z is 1.8 and 3.6."""
+    rows = [gap_row("full_ar", seed, 0.1) | {"primary_effect": effect * 0.9} for seed in range(4)]
+    reading = next(r for r in conclude(evidence(4, gaps=pd.DataFrame(rows))) if r.key == "no_evidence")
+    assert reading.outcome == expected
+    assert reading.numbers["pooled"] == pytest.approx(0.9 * effect)
+    assert reading.numbers["excluded"] == pytest.approx(0.9 * effect + 1.6449 * 0.005, abs=1e-6)
 
 
 @pytest.mark.parametrize(
