@@ -191,7 +191,7 @@ def extract_run(
     chosen = first.device if device is None else pick_device(device, "device")
     directory = default_shards_directory() if out is None else Path(out)
     target = shard_path(directory, run_id)
-    identity = {"run_id": run_id, "suite": suite, "dataset": dataset, "variant": variant, "seed": seed}
+    identity: dict[str, Any] = {"run_id": run_id, "suite": suite, "dataset": dataset, "variant": variant, "seed": seed}
     identity["backbone"] = backbone or (type(model) if isinstance(model, nn.Module) else model).__name__
     described = {**identity, **tap.describe(), "weights": _fingerprint(module.state_dict())}
     key = hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=8).hexdigest()
