@@ -29,9 +29,10 @@ from engine.metrics.mechanism import depth_profile, relate_to_error
 from engine.metrics.reliability import calibration_summary
 from engine.store import RunRecord, open_cache, write_shard
 from engine.sweep import diagnose, single_models
+from engine.sweep.others import other_entropies
 from engine.verdict import judge
 from engine.verdict.cache import judge_cache
-from engine.verdict.wording import mechanism_sentence, reliability_sentence
+from engine.verdict.wording import controls_sentence, mechanism_sentence, reliability_sentence
 from tests.serving import Served
 
 FEATURE = FEATURES["r_agg"].label
@@ -59,7 +60,8 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
         names = opened.layers(RUN)["name"].tolist()
         counted = single_models(diagnose(opened))
         rho = run.entropies.mean(axis=1)
-        test = judge(run.confidence, run.correct, rho, feature=FEATURE).sentence
+        others = other_entropies(opened, run.run_id)
+        test = judge(run.confidence, run.correct, rho, feature=FEATURE, outputs=run.logits, others=others)
         sentences = {
             "reliability": reliability_sentence(calibration_summary(run.confidence, run.correct)),
             "mechanism": mechanism_sentence(
@@ -69,7 +71,7 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
             ),
         }
         sentences |= dict.fromkeys(("overview", "sweep"), judge_cache(counted, feature=FEATURE).detail)
-        sentences |= dict.fromkeys(("gap", "null", "controls"), test)
+        sentences |= dict.fromkeys(("gap", "null"), test.detail) | {"controls": controls_sentence(test)[1]}
         return opened.fingerprint, {page: typeset(sentence) for page, sentence in sentences.items()}
 
 

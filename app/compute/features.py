@@ -59,6 +59,7 @@ def verdict(view: View, own: CustomFeature) -> Work[Verdict]:
         return judge(
             *given,
             feature=own.label,
+            clusters=run.clusters,
             n_replicates=N_SIMULATIONS,
             progress=progress,
             settings=samples.protocol.test_settings,

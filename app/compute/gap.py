@@ -22,7 +22,7 @@ def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
     def compute(progress: Progress) -> Verdict:
         return judge(
             *given, feature=view.feature_label, outputs=view.run_with_logits.logits, others=view.others(),
-            n_replicates=n_simulations, progress=progress, settings=settings,
+            clusters=view.run.clusters, n_replicates=n_simulations, progress=progress, settings=settings,
         )  # fmt: skip
 
     return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute))

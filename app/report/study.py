@@ -112,7 +112,7 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
         outputs = cache.load(run_id, {"logits"}).logits
         verdict = judge(
             *samples, feature=settings.label, outputs=outputs, others=other_entropies(cache, run_id),
-            settings=settings.test, n_replicates=N_SIMULATIONS,
+            clusters=run.clusters, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=lambda share, text: progress(0.4 * share, text),
         )  # fmt: skip
         alarms = false_alarm_rate(

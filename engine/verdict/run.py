@@ -23,7 +23,7 @@ from engine.gaps.permutation import PermutationResult, permutation_test_of_count
 from engine.gaps.settings import TestSettings
 from engine.gaps.shape import ShapeResult
 from engine.gaps.stratified import StratifiedResult
-from engine.verdict.wording import LOW_TO_HIGH, OTHER_SEEDS, UNCHECKED
+from engine.verdict.wording import OTHER_SEEDS, UNCHECKED
 
 Outcome = Literal["no_evidence", "evidence", "unreliable", "untestable"]
 _CARRIES = (
@@ -214,7 +214,7 @@ def _phrase(
     effect = f"No trend could be measured ({found})"
     if bound is not None:
         interval = f"{signed(bound.low)} to {signed(bound.high)}"
-        effect = f"Accuracy changes by {signed(bound.effect)} (95 % interval {interval}) {LOW_TO_HIGH}: {found}"
+        effect = f"Accuracy changes by {signed(bound.effect)} (95 % interval {interval}) {_BY_THIRDS}: {found}"
     if outcome == "evidence":
         last = next((rung.number - 1 for rung in ladder[1:] if not _rejects(rung, bound)), 3)
         answer = _CARRIES[last] if len(ladder) > 1 else "Evidence beyond confidence in this run"
@@ -227,6 +227,7 @@ def _phrase(
     return "No evidence beyond confidence in this run", f"{effect}{excluded}. {_could_see(positive, negative)}"
 
 
+_BY_THIRDS = "from the low to the high third of the feature among samples with similar confidence"
 _SHAPED = "; the shape test carries this, so accuracy does not simply rise or fall with the feature"
 
 

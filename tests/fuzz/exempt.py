@@ -15,6 +15,7 @@ from engine.verdict import bandwidth as verdict_bandwidth
 from engine.verdict import benchmark as verdict_benchmark
 from engine.verdict import cache as verdict_sweep
 from engine.verdict import probes as verdict_probes
+from engine.verdict import wording as verdict_wording
 
 RESULT = "a result: functions return it, and the fuzz reads all its fields and properties there"
 BEHIND = "behind the door: takes what another public function has checked, and is reached through it"
@@ -34,7 +35,10 @@ REASONS: dict[str, tuple[object, ...]] = {
         benchmark.Slices,
         benchmark.Metric,
         binning.Tertiles,
+        gaps.CombinedResult,
         gaps.DecileEffect,
+        gaps.EffectBound,
+        gaps.Gain,
         gaps.Rung,
         gaps.ShapeResult,
         calibrators.FittedKernel,
@@ -44,7 +48,9 @@ REASONS: dict[str, tuple[object, ...]] = {
         claims.ClaimResult,
         gaps.Contingency,
         controls.FalseAlarms,
+        controls.PositiveControl,
         controls.PowerCurve,
+        controls.RealControl,
         evidence.Conclusion,
         evidence.Counterpart,
         evidence.Evidence,
@@ -98,6 +104,7 @@ REASONS: dict[str, tuple[object, ...]] = {
     ),
     BEHIND: (
         binning.histogram_edges,
+        threads.side_by_side,
         controls.raises_false_alarms,
         binning.equal_width_edges,
         binning.equal_width_bins,
@@ -162,6 +169,8 @@ REASONS: dict[str, tuple[object, ...]] = {
         wording.counted,
         wording.in_sentence,
         wording.listed,
+        wording.percent,
+        verdict_wording.controls_sentence,
         latex.escape,
         latex.to_latex,
         wording.places,

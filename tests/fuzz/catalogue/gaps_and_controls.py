@@ -7,7 +7,6 @@ from typing import Any
 from engine import controls, gaps, metrics, verdict
 from engine.controls import table as trust
 from engine.core import contingency, intervals, pvalues, rounding, splitting
-from engine.gaps import TESTS
 from engine.metrics import debiased, reliability
 from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
@@ -126,6 +125,14 @@ GAPS = [
         {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "n_permutations": whole(1, 30), **DRAWS},
     ),
     Entry("shape_test", gaps.shape_test, TRIPLE, {"clusters": LABELS}),
+    Entry("combined_test", gaps.combined_test, TRIPLE, {"clusters": LABELS}, covers=(gaps.combined_test, gaps.combine)),
+    Entry("routing_gain", gaps.routing_gain, TRIPLE, {"clusters": LABELS, **DRAWS}),
+    Entry(
+        "effect_bound",
+        gaps.effect_bound,
+        {"effect": number(-1.0, 0.0, 0.1), "standard_error": number(0.0, 0.1, 1.0)},
+        {"alpha": FRACTION},
+    ),
     Entry(
         "effect_by_decile",
         gaps.effect_by_decile,
@@ -189,11 +196,11 @@ def _trusted(confidence: Any, correct: Any, rho: Any, tests: Any = ("paper", "pr
     return trust.controls_table(confidence, correct, rho, alarms, power, settings=settings["settings"])
 
 
+PLANTED = {"shape": choice(*controls.SHAPES), "scale": choice(*controls.SCALES)}
 WORLDS = {
-    "tests": Kind(lambda _: choice(*TESTS).valid(_).map(lambda name: (name,)), choice().wrong),
+    "tests": Kind(lambda _: choice(*controls.SIMULATED).valid(_).map(lambda name: (name,)), choice().wrong),
     "alpha": FRACTION,
     "n_bins": BINS,
-    "fit": choice("logistic", "isotonic"),
     "quantiles": QUANTILES,
     **SUPPORT,
     **DRAWS,
@@ -207,7 +214,7 @@ CONTROLS = [
         "planted_outcome",
         controls.planted_outcome,
         {**TRIPLE, "delta": DELTA},
-        {"fit": choice("logistic", "isotonic"), "quantiles": QUANTILES, **DRAWS},
+        {"quantiles": QUANTILES, **PLANTED, **DRAWS},
     ),
     Entry(
         "false_alarm_rate",
@@ -216,13 +223,13 @@ CONTROLS = [
         WORLDS,
         FEW_WORLDS,
         covers=(controls.false_alarm_rate,),
-        missing=dict.fromkeys(("p_values", *TESTS), UNTESTABLE),
+        missing=dict.fromkeys(("p_values", *controls.SIMULATED), UNTESTABLE),
     ),
     Entry(
         "power_curve",
         with_settings(controls.power_curve),
         TRIPLE,
-        {**WORLDS, "deltas": CONFIDENCE},
+        {**WORLDS, **PLANTED, "deltas": CONFIDENCE},
         FEW_WORLDS | {"deltas": (0.0, 0.2)},
         covers=(controls.power_curve,),
     ),
@@ -236,12 +243,30 @@ CONTROLS = [
         covers=(trust.controls_table, trust.reading),
     ),
     Entry(
+        "positive_control",
+        controls.positive_control,
+        TRIPLE,
+        {"alpha": FRACTION, **DRAWS, "n_replicates": whole(1, 3)},
+        {"n_replicates": 2},
+    ),
+    Entry(
+        "real_control",
+        lambda confidence, correct, rho, **settings: controls.real_control(
+            confidence, correct, {"other": rho}, **settings
+        ),
+        TRIPLE,
+        {"alpha": FRACTION},
+        covers=(controls.real_control,),
+        missing={"p_value": UNTESTABLE, "z": UNTESTABLE},
+    ),
+    Entry(
         "judge",
         with_settings(verdict.judge),
         TRIPLE,
         {
             "feature": TEXT,
             "controls": FLAG,
+            "clusters": LABELS,
             "n_bins": BINS,
             "alpha": FRACTION,
             "n_resamples": whole(1, 20),
