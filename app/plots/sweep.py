@@ -176,7 +176,7 @@ def p_value_plot(p_values: pd.DataFrame, theme: Theme) -> go.Figure:
     fig = figure(
         theme,
         title=f"p-values below what chance gives: {', '.join(below)}",
-        x="rank of the p-value / (number of runs + 1)",
+        x="rank of p / (number of runs + 1)",
         y="sorted p-value",
         height=440,
     )

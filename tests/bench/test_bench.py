@@ -63,6 +63,7 @@ def test_a_limit_that_the_models_miss_is_the_exit_code(monkeypatch, capsys, rout
     monkeypatch.setattr(sys, "argv", ["bench"])
     monkeypatch.setattr(models, "COSTS", (models.Cost("micro_vit", 8, 1, 1.2), models.Cost("micro_swin", 8, 1, None)))
     monkeypatch.setattr(models, "measure", lambda _cost: (0.001, routing, 1.0))
+    monkeypatch.setattr(models, "tapped_ratio", lambda *_: 1.0)
     monkeypatch.setattr(models, "extraction_growth", lambda: (growth, 1.0))
     assert models.main() == code
     assert capsys.readouterr().out.count("MISSED") == n_missed

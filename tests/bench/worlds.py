@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit, ndtri, softmax
 
 from engine.controls import VERDICT, false_alarm_rate
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import FloatArray
+from engine.gaps import ladder_test
 from engine.gaps.combined import CombinedBatch, echoes_confidence
 from engine.gaps.shape import confidence_model, unit_rank
 
@@ -118,6 +119,30 @@ def power(
     return rejection_rate(confidence, rho, planted, n_worlds, rng)
 
 
+def ladder_size(rung: int, n: int, n_classes: int, *, n_worlds: int = 200, seed: int = 0) -> float:
+    """Share of worlds that a rung rejects although correctness depends on what it conditions on alone.
+
+    rho follows the same things, and has noise of its own.
+    """
+    rng = np.random.default_rng((seed, rung, n, n_classes))
+    rejected = 0
+    for _ in range(n_worlds):
+        classes = rng.integers(0, n_classes, n)
+        logits = 1.5 * rng.normal(size=(n, n_classes)) + rng.gamma(2, 2.5, (n, 1)) * np.eye(n_classes)[classes]
+        probabilities = softmax(logits, axis=1)
+        confidence, predicted = probabilities.max(axis=1), probabilities.argmax(axis=1)
+        entropy = -(probabilities * np.log(probabilities.clip(1e-300))).sum(axis=1) / np.log(n_classes)
+        log_odds, rho = 0.8 * logit(confidence.clip(1e-6, 1 - 1e-6)) - 2 * entropy, 2 * entropy + rng.normal(size=n)
+        if rung >= 2:
+            shift = rng.normal(size=n_classes)[predicted]
+            log_odds, rho = log_odds + 0.5 * shift, rho + shift
+        if rung >= 3:
+            log_odds, rho = log_odds + 0.2 * logits[:, 0], rho + 0.3 * logits[:, 0]
+        found = ladder_test(confidence, rng.random(n) < expit(log_odds), rho, logits)[rung - 1]
+        rejected += found.p_value is not None and found.p_value <= 0.05
+    return rejected / n_worlds
+
+
 def main() -> None:
     keep_blas_to_one_thread()
     print("Size: share of evidence where only confidence matters (nominal 5 %), and share of draws flagged")
@@ -135,6 +160,10 @@ def main() -> None:
     for shape in SHAPES:
         rates = [power(shape, confidence, confidence, correlation, n_worlds=1000) for correlation in (0.0, 0.6)]
         print(f"  {shape:<22}{rates[0]:6.1%} {rates[1]:6.1%}", flush=True)
+    print("Ladder: share of worlds rejected in which only what the rung conditions on matters")
+    for n, n_classes in ((2000, 10), (10_000, 10), (10_000, 100)):
+        rates = [ladder_size(rung, n, n_classes) for rung in (1, 2, 3)]
+        print(f"  n = {n:>6,}  {n_classes:>3} classes  " + "  ".join(f"{rate:5.1%}" for rate in rates), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ def test_a_scalar_is_built_by_clicking_and_the_link_reproduces_it(visit, idle):
     page = visit("features?backbone=toy&variant=Full-AR&shuffles=100")
     before = page.evaluate(DRAWN)
     page.get_by_role("button", name="2", exact=True).click()
-    expect(page.get_by_text("spread of routing entropy over layers 1, 3 to 6 differ")).to_be_visible()
+    expect(page.get_by_text("spread of routing entropy over layers 1, 3 to 6 among")).to_be_visible()
     page.get_by_text("Times confidence", exact=True).click()
-    expect(page.get_by_text("layers 1, 3 to 6, times confidence differ")).to_be_visible()
+    expect(page.get_by_text("layers 1, 3 to 6, times confidence among")).to_be_visible()
     idle(page)
     after = page.evaluate(DRAWN)
     assert after != before
     again = visit(page.url)
-    expect(again.get_by_text("layers 1, 3 to 6, times confidence differ")).to_be_visible()
+    expect(again.get_by_text("layers 1, 3 to 6, times confidence among")).to_be_visible()
     assert again.evaluate(DRAWN) == after
 
 
@@ -35,7 +35,7 @@ def test_the_page_as_a_file_holds_what_is_shown_and_not_a_scalar_that_was_given_
 
     expect(page.get_by_text("The seven features of the paper, and yours")).to_be_visible()
     idle(page)
-    parts = ("by tertile of the scalar", "routing entropy of layer 2 differ", "minus its controls", ", and yours")
+    parts = ("by tertile of the scalar", "routing entropy of layer 2 among", "minus its controls", ", and yours")
     before = saved()
     assert [part for part in parts if part in before] == list(parts)
     page.get_by_role("button", name="2", exact=True).click()

@@ -67,7 +67,7 @@ def read(browser: Browser) -> Iterator[Callable[..., Page]]:
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)], ids=["wide", "dark", "narrow"])
 def test_it_opens_offline_and_no_text_is_cut(read, reports, width: int, dark: bool):
     page = read(reports[False], width=width, dark=dark)
-    assert page.locator(".plot").count() == page.locator(".plot:has(.main-svg)").count() == 18
+    assert page.locator(".plot").count() == page.locator(".plot:has(.main-svg)").count() == 19
     assert_no_text_is_cut(page)
     theme = Theme(dark=dark)
     red, green, blue = (int(theme.paper[i : i + 2], 16) for i in (1, 3, 5))
@@ -83,7 +83,7 @@ def test_in_dark_every_figure_is_as_if_drawn_in_dark(read, reports):
     recoloured = read(reports[False], dark=True).evaluate(SPECS)
     drawn = read(reports[True], dark=True).evaluate(SPECS)
     light = read(reports[False]).evaluate(SPECS)
-    assert len(drawn) == 18
+    assert len(drawn) == 19
     assert [json.loads(spec) for spec in recoloured] == [json.loads(spec) for spec in drawn]
     assert light != recoloured
 

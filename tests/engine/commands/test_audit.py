@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from engine.__main__ import main
@@ -15,6 +16,7 @@ def test_cells_of_one_run_are_named_and_have_no_spread(tmp_path: Path, make_run,
     publish(tmp_path / "shards", tmp_path / "cache.duckdb")
     assert main(["audit", str(tmp_path / "cache.duckdb")]) == 0
     printed = capsys.readouterr().out
-    assert "toy · dice · Block-AR (b = 3) (n = 1): max gap 0." in printed
-    assert "±" not in printed.split("Cells (mean ± std over seeds)")[1]
+    cells = printed.split("Cells: pooled effect [95 % interval], seeds that reject")[1]
+    assert re.search(r"toy · dice · Block-AR \(b = 3\) \(n = 1\): [-+]0\.\d{3} \[", cells)
+    assert "±" not in cells
     assert "tested in part" not in printed

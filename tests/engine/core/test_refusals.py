@@ -20,7 +20,6 @@ from engine.features.search import search_candidates
 from engine.metrics import mechanism, reliability
 from engine.paper import claims, published
 from engine.store import RunRecord
-from engine.sweep import uniform_order_statistics
 
 RNG = np.random.default_rng(0)
 C, T, R = RNG.random(60), RNG.random(60) < 0.5, RNG.random(60)
@@ -57,7 +56,6 @@ def record(**changes: object) -> RunRecord:
         (lambda: probes.audit(C, R[:, None], T, epochs=HUGE), "epochs"),
         (lambda: run_benchmark(run(), n_bootstrap=HUGE), "n_bootstrap"),
         (lambda: splitting.split(HUGE), "n"),
-        (lambda: uniform_order_statistics(HUGE), "n"),
         (lambda: search_candidates(HUGE), "n_layers"),
     ],
 )

@@ -15,7 +15,7 @@ from engine.features import feature
 from engine.gaps import combined_test
 from engine.store import default_shards_directory, read_shard
 from engine.store.shard import shard_path
-from tests.bench.worlds import network, power, size
+from tests.bench.worlds import ladder_size, network, power, size
 
 SEEDS = [f"bundled-micro_{kind}-cifar10-{variant}-s{seed}"
          for kind, variant in (("swin", "full_ar"), ("deit", "full_ar")) for seed in range(3)]  # fmt: skip
@@ -51,6 +51,11 @@ def test_power_where_an_oracle_has_95_percent(shape, least, correlation):
     confidence = network(10_000, np.random.default_rng(1)).max(axis=1)
     found = power(shape, confidence, confidence, correlation, n_worlds=300)
     assert found >= least - 2 * np.sqrt(least * (1 - least) / 300)  # less the error of 300 simulations
+
+
+@pytest.mark.parametrize("rung", [1, 2, 3])
+def test_a_rung_seldom_rejects_where_only_what_it_conditions_on_matters(rung: int):
+    assert ladder_size(rung, 2000, 10, n_worlds=150) <= 0.075 + 2 * np.sqrt(0.05 * 0.95 / 150)
 
 
 def entropies() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
