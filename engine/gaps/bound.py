@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from engine.core import validation
+from engine.gaps.stratified import SMALLEST_P
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ def effect_bound(effect: float, standard_error: float, alpha: float = 0.05) -> E
     validation.number("effect", effect, -validation.LARGEST)
     validation.number("standard_error", standard_error, 0)
     validation.fraction("alpha", alpha)
-    half = float(ndtri(1 - alpha / 2)) * standard_error
-    excluded = abs(effect) + float(ndtri(1 - alpha)) * standard_error
+    # From the lower tail, whose quantiles stay finite however small alpha is.
+    half = -float(ndtri(max(alpha / 2, SMALLEST_P))) * standard_error
+    excluded = abs(effect) - float(ndtri(max(alpha, SMALLEST_P))) * standard_error
     return EffectBound(effect, effect - half, effect + half, excluded, alpha)

@@ -194,7 +194,7 @@ def test_what_nobody_has_read_yet(spoilt: bool, scene: Scene, tmp_path: Path):
     whole = (tmp_path / "third.duckdb").read_bytes()
     with open_cache(tmp_path / "third.duckdb") as cache:
         run = cache.load("run-s1")
-    expected = typeset(judge(run.confidence, run.correct, run.entropies.mean(axis=1), feature=FEATURE).sentence)
+    expected = typeset(judge(run.confidence, run.correct, run.entropies.mean(axis=1), feature=FEATURE).detail)
     rename_over(scene.cache, whole)
 
     async def watch() -> None:
