@@ -108,4 +108,4 @@ def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) ->
         return f"{found}."
     if primary.search_p is not None and primary.search_p <= alpha:
         return f"{found}, which also exceeds chance."
-    return f"{found}; the finer primary test does not confirm it."
+    return f"{found}; it describes, and the primary test decides."

@@ -153,7 +153,7 @@ def searched(primary: float, paper: float, shuffled: list[float], *, matched: bo
             0.02,
             ["tries (search p = 0.25): no evidence beyond confidence.", "so the corrected p = 0.020 is no evidence"],
         ),
-        (0.5, 0.001, ["no evidence beyond confidence by this test", "the finer primary test does not confirm it"]),
+        (0.5, 0.001, ["no evidence beyond confidence by this test", "it describes, and the primary test decides"]),
         (0.001, 0.001, ["more than such a search finds by chance", "which also exceeds chance"]),
         (0.001, 0.5, ["more than such a search finds by chance", "(search p = 0.25)."]),
     ],
