@@ -48,7 +48,7 @@ bench: $(VENV)/dev.stamp
 	$(PY) -m tests.bench
 	$(PY) -m tests.bench.models
 	$(PY) -m tests.bench.coverage
-	$(PY) -m tests.bench.worlds
+	$(PY) -m tests.bench.size_and_power
 
 # Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
 latency: $(VENV)/dev.stamp chromium publish

@@ -1,6 +1,6 @@
 """The verdict's test in worlds with a known answer, and on real networks with features that certainly matter.
 
-The whole study, with more worlds, sizes of runs and features, is printed by `python -m tests.bench.worlds`.
+The whole study, with more worlds, sizes of runs and features, is printed by `python -m tests.bench.size_and_power`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.features import feature
 from engine.gaps import combined_test
 from engine.store import default_shards_directory, read_shard
 from engine.store.shard import shard_path
-from tests.bench.worlds import ladder_size, network, power, size
+from tests.bench.size_and_power import ladder_size, network, power, size
 
 SEEDS = [f"bundled-micro_{kind}-cifar10-{variant}-s{seed}"
          for kind, variant in (("swin", "full_ar"), ("deit", "full_ar")) for seed in range(3)]  # fmt: skip

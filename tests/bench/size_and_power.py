@@ -1,5 +1,5 @@
 """Simulated worlds with a known answer: how often the verdict's test says "evidence" where there is none, and where an
-oracle, which knows the shape of the effect, finds it 95 times in 100. `python -m tests.bench.worlds` prints both.
+oracle, which knows the shape of the effect, finds it 95 times in 100. `python -m tests.bench.size_and_power` prints it.
 """
 
 from __future__ import annotations
