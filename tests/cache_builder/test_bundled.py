@@ -16,10 +16,8 @@ from engine.store import default_shards_directory, open_cache, publish, read_sha
 from engine.store.shard import shard_path
 from engine.sweep import diagnose
 
-REPLICA = default_shards_directory().parent / "replica"
-"""Where finished runs of the replica are kept until all are there and take the place of the bundle."""
 RUNS = {config.run_id: config for recipe in ("replica", "digits") for config in load_recipe(recipe).runs()}
-FOUND = {path.stem: path for folder in (default_shards_directory(), REPLICA) for path in folder.glob("*.parquet")}
+FOUND = {path.stem: path for path in default_shards_directory().glob("*.parquet")}
 FLOORS = {"cifar10": 0.74, "cifar100": 0.43, "tiny-imagenet": 0.20, "digits": 0.90}
 NAMES = {
     "micro_swin": "Sw-T", "micro_deit": "DeiT-S", "micro_vit": "ViT-B/16", "cifar10": "C-10", "cifar100": "C-100",

@@ -17,8 +17,9 @@ from engine.store import default_shards_directory, read_shard
 from engine.store.shard import shard_path
 from tests.bench.size_and_power import ladder_size, network, power, size
 
-SEEDS = [f"bundled-micro_{kind}-cifar10-{variant}-s{seed}"
-         for kind, variant in (("swin", "full_ar"), ("deit", "full_ar")) for seed in range(3)]  # fmt: skip
+SEEDS = [f"replica-micro_{kind}-cifar10-{variant}-s0"
+         for kind, block in (("swin", "block_ar2"), ("deit", "block_ar3"), ("vit", "block_ar3"))
+         for variant in (block, "full_ar")]  # fmt: skip
 
 
 @pytest.mark.parametrize(
