@@ -7,7 +7,8 @@ import streamlit as st
 from app.shell.page import Page
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
-from engine.sandbox.run import MAX_ROWS, SQL_ALLOWANCE, Answer, ask, schema
+from engine.core.limits import ANSWER_ROWS
+from engine.sandbox.run import SQL_ALLOWANCE, Answer, ask, schema
 
 EXAMPLES = {
     "Runs": "SELECT run_id, n_samples, n_layers, accuracy\nFROM runs\nORDER BY accuracy DESC",
@@ -47,7 +48,7 @@ def show_sql(page: Page) -> None:
         st.markdown("**The tables**")
         st.code(_described(), language="sql", wrap_lines=True, height=300)
     page.caption(
-        f"Read-only. A query returns at most {MAX_ROWS:,} rows and may use {SQL_ALLOWANCE.wall_seconds:g} seconds "
+        f"Read-only. A query returns at most {ANSWER_ROWS:,} rows and may use {SQL_ALLOWANCE.wall_seconds:g} seconds "
         f"and {SQL_ALLOWANCE.memory_bytes / 1e9:.0f} GB."
     )
     asked = st.session_state.get(_ANSWER)

@@ -15,15 +15,15 @@ from app.shell.sidebar import set_slice
 from app.shell.wording import plain
 from app.state.selection import Slice
 from engine.core.errors import RouteCalError
+from engine.core.limits import UPLOAD_BYTES
 from engine.importing import ColumnMapping, RunIdentity, build_record, guess_mapping
 from engine.importing.checking import N_COLUMNS, Problem, find_problems, first_rows, understood
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
 from engine.importing.mapping import column_groups, with_extra
 from engine.importing.readers import FORMATS, Table
-from engine.sandbox.run import UPLOAD_LIMITS
 from engine.store import RunRecord
 
-MAX_MEGABYTES = UPLOAD_LIMITS.max_bytes // 1_000_000
+MAX_MEGABYTES = UPLOAD_BYTES // 1_000_000
 NONE = "none"
 OUTPUTS = {"logits": "logits", "probabilities": "class probabilities", "confidence": "confidence only"}
 _SINGLES = {"confidence": "Confidence", "correct": "Correct (0 or 1)", "prediction": "Predicted class"}

@@ -24,6 +24,7 @@ from typing import IO, Any
 import pandas as pd
 from numpy.typing import NDArray
 
+from engine.core import limits
 from engine.core.errors import CacheError, InvalidInput, RouteCalError, UnknownName
 from engine.importing.readers import FORMATS, Limits, Table, read_npz
 from engine.sandbox.child import REFUSED
@@ -35,15 +36,12 @@ from engine.store.schema import COLUMN_NOTES
 _CHILD, _IMPORT_CHILD, _SQL_CHILD = (
     Path(__file__).with_name(name) for name in ("child.py", "import_child.py", "sql_child.py")
 )
-_AT_ONCE = 2
 _NO_ROOM = "the server has no room left for this; try again later"
-_slots = threading.BoundedSemaphore(_AT_ONCE)
-UPLOAD_LIMITS = Limits(max_bytes=100_000_000, max_rows=2_000_000, max_columns=5_000)
+_slots = threading.BoundedSemaphore(limits.CHILDREN)
+UPLOAD_LIMITS = Limits(limits.UPLOAD_BYTES, limits.UPLOAD_ROWS, limits.UPLOAD_COLUMNS)
 """Of a file at a dashboard, on disk and unpacked; `python -m cache_builder import` takes larger ones."""
 _ANSWER_LIMITS = Limits(max_bytes=150_000_000, max_rows=max(UPLOAD_LIMITS.max_rows, 1 << 24), max_columns=5_001)
 """What is believed of the child's answer; its head is a row of bytes."""
-MAX_ROWS, MAX_BYTES, MAX_QUERY = 10_000, 8 << 20, 20_000
-"""Of an answer in SQL, and characters of the question."""
 
 
 class LimitExceeded(RouteCalError):
@@ -160,7 +158,7 @@ def _scratch_file() -> IO[bytes]:
 
 
 def read_isolated(
-    source: bytes | IO[bytes], name: str, limits: Limits = UPLOAD_LIMITS, allowance: Allowance = UPLOAD_ALLOWANCE
+    source: bytes | IO[bytes], name: str, allowed: Limits = UPLOAD_LIMITS, allowance: Allowance = UPLOAD_ALLOWANCE
 ) -> Table:
     """The table in a file of somebody's, given as bytes or as an open file, read by a limited child process.
 
@@ -170,9 +168,9 @@ def read_isolated(
     if ending not in FORMATS:
         raise UnknownName("file ending", ending[:20], FORMATS)
     if isinstance(source, bytes):
-        limits.check_bytes("file", len(source))
+        allowed.check_bytes("file", len(source))
         source = as_file(source)
-    request = {"name": name[-200:], "limits": asdict(limits)}
+    request = {"name": name[-200:], "limits": asdict(allowed)}
     with source, run_limited(_IMPORT_CHILD, request, source, allowance) as output:
         return _believed(output)
 
@@ -196,7 +194,7 @@ def _believed(output: IO[bytes]) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Rows of a query, at most `MAX_ROWS`; `more` says that the query had more than these."""
+    """Rows of a query, at most `limits.ANSWER_ROWS`; `more` says that the query had more than these."""
 
     frame: pd.DataFrame
     types: tuple[str, ...]
@@ -213,9 +211,9 @@ def ask(path: Path, sql: str, allowance: Allowance = SQL_ALLOWANCE, *, of: Ident
     """
     if not sql.strip():
         raise InvalidInput("query", "a SELECT", "nothing")
-    if len(sql) > MAX_QUERY:
-        raise InvalidInput("query", f"at most {MAX_QUERY:,} characters", f"{len(sql):,}")
-    request = {"sql": sql, "max_rows": MAX_ROWS, "max_bytes": MAX_BYTES}
+    if len(sql) > limits.QUERY_CHARACTERS:
+        raise InvalidInput("query", f"at most {limits.QUERY_CHARACTERS:,} characters", f"{len(sql):,}")
+    request = {"sql": sql, "max_rows": limits.ANSWER_ROWS, "max_bytes": limits.ANSWER_BYTES}
     try:
         file = path.open("rb")
     except OSError as error:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.core import validation
+from engine.core import limits, validation
 from engine.core.errors import InvalidInput
 from engine.core.types import BoolArray, FloatArray, IntArray, RunData
 from engine.features import FEATURES
@@ -92,9 +92,11 @@ def _classes(name: str, values: Any, n_classes: int | None, length: int) -> IntA
 def _json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """A deep copy that is sure to survive a round trip through JSON in UTF-8, which knows no half characters."""
     try:
-        copy = json.loads(json.dumps(dict(value), allow_nan=False, ensure_ascii=False).encode())
+        text = json.dumps(dict(value), allow_nan=False, ensure_ascii=False).encode()
+        copy = json.loads(text)
     except (TypeError, ValueError) as error:
         raise InvalidInput(name, "a mapping that JSON can hold (strings, finite numbers, lists)", str(error)) from error
+    validation.whole(f"bytes of {name}", len(text), 0, limits.MOST_TEXT)
     return dict(copy)
 
 
@@ -186,7 +188,7 @@ class RunRecord:
             ("block_size", 1, MOST_INTEGER),
             ("seed", 0, MOST_BIGINT),
             ("epoch", 0, MOST_INTEGER),
-            ("n_classes", 2, MOST_INTEGER),
+            ("n_classes", 2, limits.MOST_CLASSES),
         ):
             if getattr(self, name) is not None:
                 self._set(name, validation.whole(name, getattr(self, name), minimum, maximum))
@@ -194,8 +196,11 @@ class RunRecord:
             self._take_logits()
         else:
             self._take_confidence()
+        validation.whole("number of samples", self.n_samples, 1, limits.MOST_SAMPLES)
         self._take_profile()
+        validation.whole("number of layers", self.n_layers, 0, limits.MOST_LAYERS)
         self._take_extra()
+        validation.whole("number of extra columns", len(self.extra), 0, limits.MOST_COLUMNS)
         self._set("epochs", _frame("epochs", self.epochs, EPOCH_COLUMNS))
         if not self.epochs["layer"].between(1, self.n_layers).all():
             raise InvalidInput("epochs.layer", f"layer numbers from 1 to {self.n_layers}", "others")
@@ -230,7 +235,7 @@ class RunRecord:
             if (np.abs(np.log(np.maximum(given, 1e-12)) - np.log(confidence)) > half.log_slack(logits)).any():
                 raise InvalidInput("confidence", "the top softmax probability of the logits, up to rounding", "others")
         self._set("logits", half.rounded(logits))
-        self._set("n_classes", int(n_classes))
+        self._set("n_classes", validation.whole("number of classes", n_classes, 2, limits.MOST_CLASSES))
         self._set("labels", _classes("labels", self.labels, n_classes, n))
         self._set("predictions", logits.argmax(axis=1).astype(np.int64))
         self._set("confidence", confidence if given is None else given)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from engine.core.errors import CacheError, InvalidInput
-from engine.sandbox.run import MAX_BYTES, MAX_ROWS, Allowance, LimitExceeded, ask, schema
+from engine.core.limits import ANSWER_BYTES, ANSWER_ROWS
+from engine.sandbox.run import Allowance, LimitExceeded, ask, schema
 from engine.sandbox.sql_child import TABLES as CHILD_TABLES
 from engine.store import open_cache, publish, write_shard
 from engine.store.schema import COLUMN_NOTES, TABLES
@@ -49,9 +50,9 @@ def test_lists_dates_and_odd_numbers(cache: Path):
 
 def test_answers_are_capped(cache: Path):
     answer = ask(cache, "SELECT * FROM range(100000000000)")
-    assert len(answer.frame) == MAX_ROWS
+    assert len(answer.frame) == ANSWER_ROWS
     assert answer.more
-    answer = ask(cache, f"SELECT repeat('x', {MAX_BYTES // 4}) AS text FROM range(10)")
+    answer = ask(cache, f"SELECT repeat('x', {ANSWER_BYTES // 4}) AS text FROM range(10)")
     assert len(answer.frame) == 3
     assert answer.more
     assert ask(cache, "SELECT 1 WHERE false").frame.empty

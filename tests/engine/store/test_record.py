@@ -29,6 +29,10 @@ BAD = {
     "fractional block size": ({"block_size": 1.5}, "block_size"),
     "NaN logits": ({"logits": np.full((60, 4), np.nan)}, "logits"),
     "logits beyond float32": ({"logits": np.full((60, 4), 1e39)}, "logits"),
+    "too many classes": ({"logits": np.zeros((1, 32_769)), "labels": np.zeros(1)}, "classes"),
+    "too many layers": ({"entropies": np.zeros((60, 1025)), "layers": ()}, "layers"),
+    "too many extra columns": ({"extra": {f"u{k}": np.zeros(60) for k in range(257)}}, "extra"),
+    "a configuration of 5 MB": ({"config": {"x": "x" * 5_000_000}}, "config"),
     "one class": ({"logits": np.zeros((60, 1)), "labels": np.zeros(60)}, "logits"),
     "text logits": ({"logits": np.full((60, 4), "x")}, "logits"),
     "flat logits": ({"logits": np.zeros(60)}, "logits"),
@@ -91,7 +95,11 @@ BAD_PLAIN = {
         {"correct": np.ones(60), "labels": np.zeros(60), "predictions": np.arange(60) % 2},
         "contradiction in row 1",
     ),
-    "more classes than an INTEGER": ({"n_classes": 2**31}, "n_classes"),
+    "twenty million classes": ({"n_classes": 20_000_000}, "n_classes: .*32,768"),
+    "too many samples": (
+        {"confidence": np.full(10**7 + 1, 0.5), "correct": np.ones(10**7 + 1), "extra": {}},
+        "10,000,000",
+    ),
     "prediction out of range": ({"predictions": np.full(60, 9), "n_classes": 3}, "predictions"),
 }
 
