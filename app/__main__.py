@@ -1,7 +1,5 @@
 """`python -m app report`. The dashboard itself is served with `streamlit run app/main.py`."""
 
-from __future__ import annotations
-
 import sys
 
 from engine.commands.command_line import run_command

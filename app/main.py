@@ -1,7 +1,5 @@
 """The dashboard's entry: `streamlit run app/main.py`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

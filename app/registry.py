@@ -1,7 +1,5 @@
 """The pages of the dashboard, in the order of the navigation. Tests walk over this list."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`python -m cache_builder train | extract | sweep | import | publish | info | results | verify`."""
 
-from __future__ import annotations
-
 import sys
 
 from engine.commands.command_line import run_command

@@ -1,7 +1,5 @@
 """Training state on disk: one file, replaced whole, that carries its own config."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

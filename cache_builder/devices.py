@@ -1,7 +1,5 @@
 """Which device a run is computed on, and how the runs of a sweep are spread over several."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

@@ -1,7 +1,5 @@
 """Turns trained or loaded models into run records, ready to be written as shards."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Weights to start from: a plain checkpoint fits under a routed model, whose queries and norm weights start fresh."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

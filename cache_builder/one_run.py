@@ -1,7 +1,5 @@
 """One run from its config to its shard, by whoever gets to it first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

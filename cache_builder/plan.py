@@ -1,7 +1,5 @@
 """What a grid would take, without training: models are built on torch's `meta` device, where nothing has values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -4,8 +4,6 @@ float16 has five bits of exponent: small gradients vanish unless the loss is sca
 of float32 and needs none. Routing scores and entropies are computed in float32 under either (`models.routed`).
 """
 
-from __future__ import annotations
-
 import torch
 
 from engine.core import validation

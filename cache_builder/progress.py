@@ -1,7 +1,5 @@
 """Progress on a terminal as one line that changes, in a log as one line per report."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import TextIO

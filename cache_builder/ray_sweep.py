@@ -1,7 +1,5 @@
 """The same grid as Ray tasks: one task per run, shards on a path that all machines share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

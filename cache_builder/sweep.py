@@ -4,8 +4,6 @@ A killed sweep loses at most the epoch in progress of the runs it was training: 
 whole, and the next start goes on from them. A run that fails does not keep the others from being trained.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import closing

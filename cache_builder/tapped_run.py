@@ -1,7 +1,5 @@
 """Any torch model and any loader of batches to a shard, with its routing read by a tap."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

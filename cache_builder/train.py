@@ -4,8 +4,6 @@ Nothing random outlives an epoch: each one draws its order, augmentation, stocha
 seeds made of (seed, epoch). The checkpoint therefore holds no random state, only weights, optimiser and history.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

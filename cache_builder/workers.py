@@ -1,7 +1,5 @@
 """Processes that train one run after another, each of which may die without taking the sweep along."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """`python -m engine audit | tables`."""
 
-from __future__ import annotations
-
 import sys
 
 from engine.commands.command_line import run_command

@@ -1,7 +1,5 @@
 """What the Bandwidth lab shows, prepared once for all viewers. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

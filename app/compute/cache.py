@@ -1,7 +1,5 @@
 """The published cache and its runs."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the Calibrators page shows. Its long parts are described here and run by `app.shell.long_work`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar

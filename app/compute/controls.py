@@ -1,7 +1,5 @@
 """The controls of a selection, computed once for all viewers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

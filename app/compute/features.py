@@ -1,7 +1,5 @@
 """What the Feature lab shows, computed once for all viewers. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The verdict on a selection, computed once for all viewers. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from app.compute.jobs import Work, awaited

@@ -6,8 +6,6 @@ a page shows when it is done, two for what a page cannot begin without (`awaited
 training, and one for studies of the whole cache, so that no verdict on a run waits behind those.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Hashable

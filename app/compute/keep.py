@@ -5,8 +5,6 @@ another. This memory only holds results. What comes from a viewer's own data is 
 have its fingerprint, and `forget` finds it by that.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator

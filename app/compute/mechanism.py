@@ -1,7 +1,5 @@
 """What Mechanism shows, computed once for all viewers. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from app.compute.cache import run_table

@@ -1,7 +1,5 @@
 """What Permutation null shows beside the verdict, computed once for all viewers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What the engine says about a whole cache, with the names that a reader sees. No Streamlit in here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A viewer's own data: a cache of one run that only this browser session can see, gone when the session ends."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Hashable
 from pathlib import Path

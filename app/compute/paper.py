@@ -1,7 +1,5 @@
 """The paper's numbers and what this cache has beside them. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

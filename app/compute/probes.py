@@ -1,7 +1,5 @@
 """The probe audit of a view and of a whole cache. Objects are shared between viewers: do not change them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What Reliability shows, computed once for all viewers. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the engine says about the whole cache, computed once for all viewers. Objects are shared: do not change them."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from app.compute.jobs import Work, awaited

@@ -1,7 +1,5 @@
 """What Your data shows beside the verdict."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from app.compute.keep import keep

@@ -1,7 +1,5 @@
 """Parts of the Bandwidth lab: the curves of every seed, the figure that moves, and one setting exactly."""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

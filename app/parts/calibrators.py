@@ -1,7 +1,5 @@
 """Parts of the Calibrators page: its studies, and the tables behind its figures, best and second-best marked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A routing scalar of the viewer's own, which layers, which summary of them, and the scalars that it competes with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

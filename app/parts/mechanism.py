@@ -1,7 +1,5 @@
 """Parts of the Mechanism page: routing across depth, samples and training, and an ensemble beside its last epoch."""
 
-from __future__ import annotations
-
 import pandas as pd
 import streamlit as st
 

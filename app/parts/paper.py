@@ -1,7 +1,5 @@
 """Parts of the Paper page: published tables beside this cache, the paper's statements, and its conclusions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

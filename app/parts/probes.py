@@ -1,7 +1,5 @@
 """Parts of the Probe audit: its settings, its steps, its numbers, and the audit of every run."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import pandas as pd

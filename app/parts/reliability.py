@@ -1,7 +1,5 @@
 """Parts of the Reliability page: calibrators, other runs, the map by tertile, classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import streamlit as st

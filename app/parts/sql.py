@@ -1,7 +1,5 @@
 """A question in SQL, with the tables beside it. The answer comes from a limited process; see `engine.sandbox.run`."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.shell.page import Page

@@ -1,7 +1,5 @@
 """Bringing a file: where it comes from, which column is what, what is wrong with it, and taking it into use."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

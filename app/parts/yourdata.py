@@ -1,7 +1,5 @@
 """What each page can and cannot show of one run, from what the run holds. No Streamlit in here."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from app.registry import PAGES

@@ -1,7 +1,5 @@
 """The kernel family over many bandwidths: a figure that follows its own slider, and the surface at one setting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

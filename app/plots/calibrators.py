@@ -1,7 +1,5 @@
 """Figures of the benchmark: dots and intervals per metric, contrasts, calibration sizes, ranks over splits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

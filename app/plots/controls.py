@@ -1,7 +1,5 @@
 """Figures of the controls: power, false alarms."""
 
-from __future__ import annotations
-
 import pandas as pd
 import plotly.graph_objects as go
 

@@ -1,7 +1,5 @@
 """Figures of the Feature lab: the search, its price, and AR-CondCal with a scalar of one's own."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of the matched-confidence gap."""
 
-from __future__ import annotations
-
 import numpy as np
 import plotly.graph_objects as go
 

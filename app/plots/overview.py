@@ -1,7 +1,5 @@
 """Figures of the overview: the inventory of runs and the count of rejections."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

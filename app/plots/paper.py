@@ -1,7 +1,5 @@
 """Figures of the Paper page: a column of a table, and how the paper's statements fare by topic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

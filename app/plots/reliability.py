@@ -1,7 +1,5 @@
 """Figures of calibration: diagrams, the tertile map and the classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go

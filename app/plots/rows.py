@@ -1,7 +1,5 @@
 """Figures whose rows are cells: the name stands above its row, so that it fits a narrow column and a phone."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Figures of the sweep: effects of runs and pooled ones, the paper's gaps, sorted p-values against chance."""
 
-from __future__ import annotations
-
 import pandas as pd
 import plotly.graph_objects as go
 

@@ -1,7 +1,5 @@
 """One visual language: colours, marks and layout of every figure, for light and dark, screen and projector."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Report: what the protocol says about a cache and some of its runs, in one file. No Streamlit in here."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

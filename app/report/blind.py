@@ -5,8 +5,6 @@ files, whatever stands under a key such as `user` or `host`, the owners of home 
 and of whoever uses it; a name found in one place is removed from all others, from the ids of runs too.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 import re

@@ -1,7 +1,5 @@
 """`report`: what the protocol says about a cache, in one file to send."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """HTML to PDF by the Chromium that is on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

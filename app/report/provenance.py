@@ -1,7 +1,5 @@
 """Where runs and numbers come from, as tables without names of people, machines and places."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess

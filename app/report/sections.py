@@ -1,7 +1,5 @@
 """The sections of a report, as items for `app.export`: the whole cache, then one run after another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the report and the pages draw of one run, put together from the engine's parts. No Streamlit in here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ ROUTECAL_USER_HEADER : the name of a header, such as X-Forwarded-User, that a re
     in. Requests without it are turned away. Only sound when nothing but the proxy can reach the server.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import time

@@ -4,8 +4,6 @@ Off unless the variable ROUTECAL_LOCAL_FILES names a folder, the server listens 
 proxy on it lets others in. Then the files of that folder can be chosen, and no others.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from itertools import islice

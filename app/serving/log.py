@@ -3,8 +3,6 @@
 A viewer who meets an error sees its type and a reference; the log holds the reference with the whole trace.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

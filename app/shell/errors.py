@@ -1,7 +1,5 @@
 """When a cache cannot be read: what is wrong, said calmly, on a page that comes back by itself."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parts of a page that are drawn again by themselves. Streamlit then runs neither the page nor app/main.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec

@@ -4,8 +4,6 @@ The script does not wait. It draws the rest of the page, a small part of the pag
 is, and the page is drawn again when it is done: controls stay alive, and Stop is heard at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import wait
 from functools import partial

@@ -3,8 +3,6 @@
 Imports nothing heavy, so that the first visitor of a server sees it while the statistics are being loaded.
 """
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.registry import PageEntry

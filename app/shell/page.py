@@ -15,8 +15,6 @@ What a page is made of has stable keys; an element or container with the key K h
     download-page           the page as a file
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Presenter mode (?present=1): large type, no sidebar, next and previous page by keyboard."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

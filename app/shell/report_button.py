@@ -1,7 +1,5 @@
 """The buttons that make a report to send."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.compute.jobs import Work, within_a_job

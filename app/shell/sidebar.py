@@ -1,7 +1,5 @@
 """The sidebar that every page shares. All of it lives in the URL, so that a link reproduces a view."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 

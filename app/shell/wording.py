@@ -1,7 +1,5 @@
 """Text as pages print it."""
 
-from __future__ import annotations
-
 import re
 
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")

@@ -1,7 +1,5 @@
 """Addresses of views: the query parameters that make the sidebar choose a run."""
 
-from __future__ import annotations
-
 import html
 from urllib.parse import urlencode
 

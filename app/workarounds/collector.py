@@ -5,8 +5,6 @@ functions and classes of pandas, SciPy and Plotly takes a tenth of a second, mor
 never garbage among them. Frozen objects are passed over; they are freed as before when nothing refers to them.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import sys

@@ -6,8 +6,6 @@ for a run of the same fragment, wrong for one of another. Everything old then st
 stands there for ever. A click on a page whose bars look at their work several times a second often meets this.
 """
 
-from __future__ import annotations
-
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 

@@ -6,8 +6,6 @@ moment can leave `xaxis` with the validator of `xaxis2`. That one is kept, and e
 until the server is started again.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`extract`: a checkpoint of ours, timm's, or any model of one's own, evaluated into a shard."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`import`: import per-sample outputs as a run."""
 
-from __future__ import annotations
-
 import argparse
 import platform
 import time

@@ -1,7 +1,5 @@
 """`info`: list the runs of a cache."""
 
-from __future__ import annotations
-
 import argparse
 
 from engine.store import open_cache

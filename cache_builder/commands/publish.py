@@ -1,7 +1,5 @@
 """`publish`: assemble the cache from the shards."""
 
-from __future__ import annotations
-
 import argparse
 
 from engine.store import publish

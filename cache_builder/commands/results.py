@@ -1,7 +1,5 @@
 """`results`: the table of what came out, as `data/README.md` has it."""
 
-from __future__ import annotations
-
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable

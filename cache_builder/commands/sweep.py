@@ -1,7 +1,5 @@
 """`sweep`: every run of a recipe's grid, here or on a Ray cluster."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

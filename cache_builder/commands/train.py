@@ -1,7 +1,5 @@
 """`train`: one run of a recipe."""
 
-from __future__ import annotations
-
 import argparse
 
 from cache_builder.commands.shared_options import add_places, places_from

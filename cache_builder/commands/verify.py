@@ -1,7 +1,5 @@
 """`verify`: check shards against their checksums and their own contents."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

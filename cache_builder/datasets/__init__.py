@@ -18,20 +18,3 @@ from cache_builder.datasets.registry import (
     load_dataset,
     open_dataset,
 )
-
-__all__ = [
-    "DATASETS",
-    "ImageData",
-    "Images",
-    "MissingDataset",
-    "Split",
-    "StoredData",
-    "Watched",
-    "augment",
-    "dataset_facts",
-    "load_dataset",
-    "moments",
-    "open_dataset",
-    "split_fingerprint",
-    "to_input",
-]

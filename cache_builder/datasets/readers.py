@@ -1,7 +1,5 @@
 """Reads image data sets from local files: pixels and labels, nothing else is executed or fetched."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Every data set by name, looked up below one local folder; nothing is downloaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -9,8 +9,6 @@ with alpha as in `routed`, per token; then partial <- partial + f(norm(h)). The 
 T = 1 + ceil(i / b) sources, so b = 1 is the publication's Full AttnRes, where each sub-layer's output is a source.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from torch import Tensor

@@ -4,8 +4,6 @@ For random pairs of output tokens a small network predicts how far apart they li
 (|row_1 - row_2| / rows, |column_1 - column_2| / columns), and the L1 error is added to the training loss.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

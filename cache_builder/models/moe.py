@@ -8,8 +8,6 @@ The load-balancing loss of a router is E sum_i f_i P_i: f_i is the share of assi
 probability over the tokens. It is 1 where the load is even.
 """
 
-from __future__ import annotations
-
 import copy
 
 import torch

@@ -1,7 +1,5 @@
 """Every model by name: the paper's three backbones, micro versions of each, and any other timm ViT or Swin."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

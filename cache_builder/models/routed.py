@@ -9,8 +9,6 @@ and its output is added to the running state, x <- x + f(LN(mix)). No normalised
 chunk's first state is scored once for all later sub-layers, and a block with T = 1 is the plain block itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Where routing enters a timm model: the stacks of blocks, the sub-layers of a block, and their MLPs."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """A small convolutional stem in place of a patch embedding, for models that train on a CPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

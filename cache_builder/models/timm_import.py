@@ -4,8 +4,6 @@ With a CPU build of torch the registry's torchvision cannot load its extension, 
 "operator torchvision::nms does not exist". No backbone here uses these operators, so declaring them is enough.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from functools import cache

@@ -17,23 +17,3 @@ TAPS: dict[str, type[Tap]] = {
     kind.name: kind for kind in (SoftmaxTap, ModuleTap, RouterTap, AttentionTap, RoutedTap, NormTap)
 }
 """Every tap by the name that the command line gives it."""
-
-__all__ = [
-    "TAPS",
-    "AttentionTap",
-    "Call",
-    "Capture",
-    "ModuleTap",
-    "NormTap",
-    "Place",
-    "RoutedTap",
-    "RouterTap",
-    "SoftmaxTap",
-    "Survey",
-    "Tap",
-    "alpha_to_entropy",
-    "gate_weights",
-    "residual_weights",
-    "routing_places",
-    "tap",
-]

@@ -1,7 +1,5 @@
 """Attention as routing: the entropy of every attention map over the tokens attended to."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from contextlib import ExitStack

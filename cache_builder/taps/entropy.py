@@ -1,7 +1,5 @@
 """From routing weights of any shape to one number per sample: H = token mean of entropy(alpha) / log T."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

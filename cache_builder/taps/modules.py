@@ -1,7 +1,5 @@
 """Routing that modules take in or give out: gates and routers by name, and models that return their router logits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """For any model without routing: one number per block and sample out of an ordinary forward pass."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """A tap as the command line writes it: `softmax:axis=0,rank=3`."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """The models of `cache_builder.models`, which hand their weights over themselves."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar

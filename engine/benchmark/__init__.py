@@ -18,33 +18,3 @@ from engine.benchmark.scores import HEADLINE, METRICS, Metric
 from engine.benchmark.sensitivity import calibration_size_sensitivity, feature_ablation, size_curves, split_variance
 from engine.benchmark.smoothing import Slices, Smoother
 from engine.core.splitting import split
-
-__all__ = [
-    "HEADLINE",
-    "METRICS",
-    "BandwidthCurves",
-    "BenchmarkResult",
-    "Leader",
-    "MatchedLab",
-    "Metric",
-    "Scoreboard",
-    "Slices",
-    "Smoother",
-    "aggregate_seeds",
-    "bandwidth_sensitivity",
-    "calibration_size_sensitivity",
-    "contrast_in_run",
-    "contrast_over_seeds",
-    "feature_ablation",
-    "leader_in_run",
-    "leader_over_seeds",
-    "learnt_table",
-    "rank_one_counts",
-    "ranks",
-    "run_benchmark",
-    "scoreboard",
-    "size_curves",
-    "split",
-    "split_trials",
-    "split_variance",
-]

@@ -1,7 +1,5 @@
 """AR-CondCal against its matched controls: paired differences with their noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Methods compared: means over seeds, ranks, who leads and how firmly, and the scoreboard of a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """All calibrators on one run: fitted on one half, judged on the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

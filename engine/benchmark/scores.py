@@ -1,7 +1,5 @@
 """The held-out metrics of the benchmark, their names, and the table that holds them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

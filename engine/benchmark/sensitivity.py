@@ -1,7 +1,5 @@
 """How far the answer depends on choices: size of the calibration half, the split, and the feature."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

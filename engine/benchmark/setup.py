@@ -1,7 +1,5 @@
 """What every benchmark starts from: a run cut into halves, and its calibrators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -27,15 +27,3 @@ for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
 CALIBRATORS: dict[str, type[Calibrator]] = {
     calibrator.name: calibrator for calibrator in sorted(REGISTERED, key=_place)
 }
-
-__all__ = [
-    "CALIBRATORS",
-    "CV_NLL",
-    "Bandwidth",
-    "Calibrator",
-    "Fitted",
-    "FittedKernel",
-    "KernelCalibrator",
-    "KernelPrediction",
-    "Samples",
-]

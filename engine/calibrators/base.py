@@ -1,7 +1,5 @@
 """One interface for all post-hoc calibrators: `fit` returns a fitted object that predicts and tells what was learnt."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

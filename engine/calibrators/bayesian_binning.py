@@ -1,7 +1,5 @@
 """Bayesian binning into quantiles (BBQ)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

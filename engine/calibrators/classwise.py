@@ -1,7 +1,5 @@
 """One temperature per predicted class."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

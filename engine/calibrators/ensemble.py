@@ -1,7 +1,5 @@
 """Ensemble temperature scaling: a mixture of the scaled softmax, the softmax and the uniform distribution."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

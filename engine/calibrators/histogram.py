@@ -1,7 +1,5 @@
 """Histogram binning of the confidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Isotonic regression of correctness on confidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The inverse temperature of least negative log-likelihood, for one group of samples or many at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LC: logits of unit length times one factor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

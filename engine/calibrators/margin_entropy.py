@@ -1,7 +1,5 @@
 """RCMMC: a temperature per cell of (margin, entropy), monotone along the margin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One temperature by soft-binned calibration error."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import minimize_scalar
 

@@ -1,7 +1,5 @@
 """No calibration and one temperature for all samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Vector scaling: a scale and a bias per class."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

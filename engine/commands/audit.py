@@ -3,8 +3,6 @@
 `--paper` asks whether the paper adds up, `--conclusions` what the cache says about the paper's conclusions.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import textwrap

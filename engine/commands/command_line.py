@@ -1,7 +1,5 @@
 """The shape that the commands of the three packages share: `python -m PACKAGE command ...`."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

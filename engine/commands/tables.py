@@ -1,7 +1,5 @@
 """`python -m engine tables CACHE --out DIR`: the paper's tables for the runs of a cache, as CSV and LaTeX."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -12,24 +12,3 @@ from engine.controls.positive import (
     real_control,
 )
 from engine.controls.simulation import FITS, SCALES, SHAPES, SIMULATED, VERDICT, accuracy_given_confidence, plant_gap
-
-__all__ = [
-    "FITS",
-    "POWER_TARGET",
-    "SCALES",
-    "SHAPES",
-    "SIMULATED",
-    "VERDICT",
-    "FalseAlarms",
-    "PositiveControl",
-    "PowerCurve",
-    "RealControl",
-    "accuracy_given_confidence",
-    "false_alarm_rate",
-    "plant_gap",
-    "planted_outcome",
-    "positive_control",
-    "power_curve",
-    "raises_false_alarms",
-    "real_control",
-]

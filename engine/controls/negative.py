@@ -1,7 +1,5 @@
 """The negative control: how often does each test raise a false alarm on this run?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The positive controls: how large an effect would each test have found on this run, planted or real?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

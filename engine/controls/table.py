@@ -1,7 +1,5 @@
 """The controls' table: p-value, false-alarm rate and detectable gap of each test on a run, and what they mean."""
 
-from __future__ import annotations
-
 import pandas as pd
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """Bins of confidence and tertiles of a feature: the two partitions that everything else counts in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args

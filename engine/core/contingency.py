@@ -1,7 +1,5 @@
 """Counts by confidence bin, tertile and correctness: all that the matched-confidence gap depends on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

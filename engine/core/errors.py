@@ -1,7 +1,5 @@
 """Every error that a caller may want to catch. Each message names the culprit, what was expected and what came."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _SHOWN_CHARACTERS = 500

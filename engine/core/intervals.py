@@ -1,7 +1,5 @@
 """Intervals for proportions."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm

@@ -1,7 +1,5 @@
 """Tables as LaTeX with booktabs rules: pandas Styler lays them out, the cells are made LaTeX here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The one Monte-Carlo p-value, the one sign test, and corrections for asking many times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

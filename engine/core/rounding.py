@@ -1,7 +1,5 @@
 """Rounded or tied confidence: a feature related to the lost digits then passes for one that knows more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

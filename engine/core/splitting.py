@@ -1,7 +1,5 @@
 """The one 50/50 split that everything fitted shares, so that probes and calibrators are judged on the same samples."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.core import validation

@@ -5,8 +5,6 @@ thread that waits its turn holds up the others: a product of 13 ms was seen to t
 same bytes whatever the number of cores.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor

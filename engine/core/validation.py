@@ -1,7 +1,5 @@
 """The door: every public function passes its arguments through here once and trusts them afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

@@ -11,20 +11,3 @@ from engine.features.custom import (
     layer_std,
 )
 from engine.features.registry import FEATURES, Feature, available_features, columns_of, feature, predictive_entropy
-
-__all__ = [
-    "FEATURES",
-    "SUMMARIES",
-    "CustomFeature",
-    "Feature",
-    "available_features",
-    "check_layers",
-    "columns_of",
-    "custom",
-    "feature",
-    "layer_depths",
-    "layer_mean",
-    "layer_slope",
-    "layer_std",
-    "predictive_entropy",
-]

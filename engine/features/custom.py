@@ -4,8 +4,6 @@ Sums over layers run layer by layer in float64, in depth order. Floating-point a
 order gives the same doubles, and so the same tertiles, whatever the memory layout of a profile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

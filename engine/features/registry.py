@@ -1,7 +1,5 @@
 """Per-sample scalars rho(x) made of the routing profile, the confidence and the logits. All are label-free."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

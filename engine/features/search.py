@@ -7,8 +7,6 @@ pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins o
 trend statistics of all shuffles are one matrix product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

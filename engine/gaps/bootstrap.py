@@ -8,8 +8,6 @@ P(Poisson(n p_rest) = n - sum X_j). That is exact; the share accepted is about s
 must not be tiny.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

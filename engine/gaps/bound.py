@@ -1,7 +1,5 @@
 """How small an effect is: its interval, and the size beyond which it is excluded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scipy.special import ndtri

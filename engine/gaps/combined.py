@@ -1,7 +1,5 @@
 """The test that verdicts rest on: the primary trend and the shape test, combined to one p-value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

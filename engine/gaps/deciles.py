@@ -1,7 +1,5 @@
 """The effect that the primary test and the ladder speak of, decile by decile of the feature: a trend and its shape."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

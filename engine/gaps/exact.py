@@ -9,8 +9,6 @@ independently over bins. With p = k / n this equals Bin(a; n_low, p) Bin(m; n_mi
 three one-dimensional tables whose product never leaves the range of doubles.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Proposition 1 of the paper: E(T - E[T|c])^2 - E(T - E[T|c, rho])^2 = E(E[T|c, rh
 correctness that rho explains beyond confidence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The matched-confidence gap: low against high tertile of rho, inside bins of confidence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -4,8 +4,6 @@ Each rung conditions on more of the model's output (Z) by regressing both rho an
 residuals' covariance: the generalised covariance measure (Shah & Peters 2020).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

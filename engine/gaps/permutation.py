@@ -1,7 +1,5 @@
 """Could the matched-confidence gap be chance? One null, three ways to it, one result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -5,8 +5,6 @@ covariance is a sum over images (clustered variance; Liang & Zeger 1986). What c
 rejections, sorted p-values and agreeing signs, is drawn from normal scores with that correlation.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

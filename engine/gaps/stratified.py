@@ -4,8 +4,6 @@ They use every bin, or every sample, where the max gap listens to one bin only. 
 are exact under permutation of rho inside bins, a normal p-value from them, and on request a permutation p-value.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

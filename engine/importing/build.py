@@ -1,7 +1,5 @@
 """From columns and their roles to a run record."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What is wrong with a table under a mapping: every fault by column and row, not only the first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import groupby

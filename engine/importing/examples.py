@@ -1,7 +1,5 @@
 """A file to fill in and a file to try: made up, the same on every machine."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Which column is what. Names decide, never values: logits and probabilities are not told apart by looking at them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -5,16 +5,3 @@ from engine.kernel.regression import nw_regress
 from engine.kernel.selection import BandwidthChoice, cv_nll_bandwidth
 from engine.kernel.surface import Surface, nw_surface
 from engine.kernel.temperature import TemperatureSolution, solve_temperature
-
-__all__ = [
-    "BandwidthChoice",
-    "Surface",
-    "TemperatureSolution",
-    "cv_nll_bandwidth",
-    "nw_regress",
-    "nw_surface",
-    "scott_bandwidth",
-    "shrinkage",
-    "solve_temperature",
-    "tertile_distance",
-]

@@ -1,7 +1,5 @@
 """Scott's rule and what a bandwidth does to the gap between two groups."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ within reach where it is narrow, and all pairs for the few queries whose weights
 first two, though tiny, would show in the ratio.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

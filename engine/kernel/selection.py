@@ -1,7 +1,5 @@
 """A bandwidth multiplier chosen on the calibration half by cross-validated likelihood."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The regression surface g(c, r) on a grid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The temperature at which a sample's top probability takes a given value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -13,17 +13,3 @@ from engine.metrics.calibration import (
     smooth_ece,
     worst_tertile_ece,
 )
-
-__all__ = [
-    "PROBABILITY_FLOOR",
-    "adaptive_ece",
-    "brier",
-    "classwise_ece",
-    "ece",
-    "mce",
-    "nll",
-    "reliability_table",
-    "smooth_ece",
-    "tertiles",
-    "worst_tertile_ece",
-]

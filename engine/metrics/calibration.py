@@ -1,7 +1,5 @@
 """Calibration errors and proper scores of one set of predictions (protocol, section 3)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike

@@ -1,7 +1,5 @@
 """Routing across depth, samples and training (protocol, section 7). Confidence is not held fixed here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

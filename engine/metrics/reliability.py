@@ -1,7 +1,5 @@
 """Where a run is over- or under-confident: the summary, and the same by predicted class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

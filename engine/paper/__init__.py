@@ -4,24 +4,3 @@ from engine.paper.conclusions import CONCLUSION_SOURCES, CONCLUSIONS, Conclusion
 from engine.paper.counterparts import COUNTERPARTS, FURTHER, WITHOUT, Counterpart, build, cells_with_logits, compare
 from engine.paper.sources import SOURCES, Evidence, gather, single_runs
 from engine.paper.tables import NoCounterpart
-
-__all__ = [
-    "CONCLUSIONS",
-    "CONCLUSION_SOURCES",
-    "COUNTERPARTS",
-    "FURTHER",
-    "SOURCES",
-    "WITHOUT",
-    "Conclusion",
-    "Counterpart",
-    "Evidence",
-    "NoCounterpart",
-    "Reading",
-    "build",
-    "cells_with_logits",
-    "compare",
-    "conclude",
-    "gather",
-    "single_runs",
-    "summarise",
-]

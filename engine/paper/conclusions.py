@@ -6,8 +6,6 @@ Binomial(n, 1/2) where nothing is there, ties left out. Where there are too few 
 the conclusion is "not answerable" rather than supported.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

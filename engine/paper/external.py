@@ -4,8 +4,6 @@ Routing against the norm of the logits and against random numbers, what routing 
 norm, and Block-AR against Full-AR on the same samples.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine import metrics

@@ -4,8 +4,6 @@ One cell is a row of `table, row, column, value, std, n, note`. The files keep n
 printed decimals says how far a number may lie from the computed one: 0.0160 stands for [0.01595, 0.01605].
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Ensembles over the last epochs are left out throughout, so that no training run counts twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -4,22 +4,3 @@ from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.descriptor import Descriptor, descriptor
 from engine.probes.result import CONTRASTS, PROBES, Contrast, Note, ProbeResult, Reference, predicted_against_actual
 from engine.probes.sweep import ProbeSweep, RunSummary, audit_run, audit_sweep, pool
-
-__all__ = [
-    "CONTRASTS",
-    "MINIMUM_SAMPLES",
-    "PROBES",
-    "Contrast",
-    "Descriptor",
-    "Note",
-    "ProbeResult",
-    "ProbeSweep",
-    "Reference",
-    "RunSummary",
-    "audit",
-    "audit_run",
-    "audit_sweep",
-    "descriptor",
-    "pool",
-    "predicted_against_actual",
-]

@@ -1,7 +1,5 @@
 """Is the uplift of a full-profile probe routing or capacity? Five probes of |confidence - correct|, three contrasts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

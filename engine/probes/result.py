@@ -1,7 +1,5 @@
 """What an audit returns: five probes, three contrasts, a permutation reference, and what to know about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

@@ -4,8 +4,6 @@ Started as `python -I limited_child.py` with the order on standard input. Only t
 the limits hold.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

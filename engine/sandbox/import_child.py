@@ -1,7 +1,5 @@
 """Reads a stranger's file in a limited process (`engine.sandbox.run`) and hands its columns back as plain arrays."""
 
-from __future__ import annotations
-
 import json
 from typing import IO, Any
 

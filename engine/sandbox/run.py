@@ -5,8 +5,6 @@ in JSON, no environment and no path of the server, and hands back bytes. What th
 check: a child that was taken over may return anything.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -5,8 +5,6 @@ and a few harmless table functions: DuckDB's own would show the server's paths a
 DuckDB is locked: no files, no extensions, no settings. And the process has its limits.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

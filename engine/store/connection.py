@@ -1,7 +1,5 @@
 """Opening DuckDB files, and saying plainly why one cannot be opened."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

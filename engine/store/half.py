@@ -4,8 +4,6 @@ Confidence, prediction and correctness are those of the logits before rounding: 
 and the rounded logits have the same argmax.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """From a directory of shards to one DuckDB file, at once or not at all."""
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Everything that one run holds, checked once on construction."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The tables of a cache."""
 
-from __future__ import annotations
-
 SCHEMA_VERSION = "2"
 READABLE = ("1", SCHEMA_VERSION)
 """Version 1 has neither `runs.capture` nor `samples.cluster`."""

@@ -8,8 +8,6 @@ Floats are stored byte-stream-split: their exponents compress, and a run of 10,0
 stays under a megabyte.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

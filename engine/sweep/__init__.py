@@ -13,18 +13,3 @@ from engine.sweep.summary import (
     single_models,
     sorted_pvalues,
 )
-
-__all__ = [
-    "DEFAULT_FEATURE",
-    "P_COLUMNS",
-    "by_cell",
-    "chance_range",
-    "diagnose",
-    "effect_intervals",
-    "look_first",
-    "multiplicity",
-    "pool_effects",
-    "score_correlation",
-    "single_models",
-    "sorted_pvalues",
-]

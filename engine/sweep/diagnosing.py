@@ -1,7 +1,5 @@
 """The protocol over every run of a cache: one row per run."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import closing
 from typing import Any

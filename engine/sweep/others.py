@@ -1,7 +1,5 @@
 """Real positive controls: what other runs know about the same test samples."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Protocol
 

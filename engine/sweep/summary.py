@@ -1,7 +1,5 @@
 """What the rows of a diagnosis amount to: corrections for many tests, what chance gives, pooled effects of cells."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Does any bandwidth set AR-CondCal apart from its matched controls? The only place that phrases it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Which calibrators help, and by how much, in sentences. The only place that phrases them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """What the protocol says about a whole cache, in sentences. The only place that phrases them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

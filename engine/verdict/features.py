@@ -1,7 +1,5 @@
 """What features say: both tests on each that a run has, and the sentences about a search for a better one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pandas as pd

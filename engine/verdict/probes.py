@@ -4,8 +4,6 @@ A lecture may show the comparison one control at a time: STEPS lists the probes 
 a step knows no more than they do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

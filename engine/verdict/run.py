@@ -1,7 +1,5 @@
 """From three arrays to one answer. Pages, command line and report all use it; nobody else phrases verdicts on a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

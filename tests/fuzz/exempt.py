@@ -162,7 +162,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         evidence.NoCounterpart,
         limited.LimitExceeded,
     ),
-    ABSTRACT: (calibrators.Bandwidth, calibrators.Calibrator, calibrators.KernelCalibrator, claims.Outcome),
+    ABSTRACT: (calibrators.Calibrator, calibrators.KernelCalibrator, claims.Outcome),
     NO_INPUT: (store.default_cache_path, store.default_shards_directory, threads.keep_blas_to_one_thread),
     WORDS: (
         wording.capital,

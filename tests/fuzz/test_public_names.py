@@ -31,14 +31,15 @@ def modules() -> Iterator[str]:
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """What `__all__` of a package lists; of a plain module, whatever it defines without an underscore."""
+    """What `__all__` lists; else what is defined without an underscore, in a package also what it takes from within."""
     for found in modules():
         module = importlib.import_module(found)
         listed = getattr(module, "__all__", None)
-        names = listed if listed is not None else [name for name in vars(module) if not name.startswith("_")]
-        for name in names:
+        for name in listed or vars(module):
             value = getattr(module, name)
-            if callable(value) and (listed is not None or getattr(value, "__module__", "") == found):
+            origin = f"{getattr(value, '__module__', '')}."
+            ours = origin.startswith(f"{found}.") if hasattr(module, "__path__") else origin == f"{found}."
+            if callable(value) and (listed is not None or (ours and not name.startswith("_"))):
                 yield f"{found}.{name}", value
 
 

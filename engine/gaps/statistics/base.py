@@ -1,7 +1,5 @@
 """What a test statistic is, and what all statistics of counts share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Cochran-Mantel-Haenszel: low against high tertile, one 2 x 2 table per confidence bin."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

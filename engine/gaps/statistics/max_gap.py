@@ -1,7 +1,5 @@
 """The largest gap over the bins that both outer thirds share: the paper's statistic."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The gap averaged over the shared bins, weighted by the smaller outer third."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

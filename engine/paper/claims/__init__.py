@@ -4,8 +4,6 @@
 Printed numbers are intervals (`engine.paper.claims.rounding`), so that rounding alone never makes a difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Claims about the block-size ablation and about parameter counts."""
 
-from __future__ import annotations
-
 import re
 
 from engine.paper.claims.compare import beside, cells_agree, column_follows, show

@@ -1,7 +1,5 @@
 """Claims about the main calibration table, the worst-tertile ECE and the tables of the other cells."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, permutations
 

@@ -1,7 +1,5 @@
 """Comparisons that many claims share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from engine.paper.claims.registry import Address, Finding, Paper, all_of, decide

@@ -4,8 +4,6 @@ One of n numbers with mean m and standard deviation s lies within sqrt(n - 1) s 
 bound is tighter), so a seed's number can contradict an aggregate row without the other seeds being known.
 """
 
-from __future__ import annotations
-
 import math
 
 from engine.paper.claims.compare import BOTH_STDS, beside, decision_fits, quoted, repeats, show

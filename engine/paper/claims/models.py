@@ -1,7 +1,5 @@
 """Claims about the models before calibration and about the external runs."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import permutations
 

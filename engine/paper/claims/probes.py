@@ -1,7 +1,5 @@
 """Claims about the probes of the calibration error."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import combinations

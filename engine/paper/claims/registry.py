@@ -1,7 +1,5 @@
 """What a claim is: a small function over the published tables, with what it reads and what it returns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Claims about paired changes of the proper scores and about the supplementary metrics."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

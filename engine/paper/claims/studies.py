@@ -1,7 +1,5 @@
 """Claims about the sensitivity studies: bandwidth, second feature, size of the calibration set and clipping."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Claims about the 30-run sweep: counts, spans, and the rows whose seeds are listed one by one."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from engine.paper.claims.compare import decision_fits, mean_and_std, quoted, reachable, repeats, same_count, show
