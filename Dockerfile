@@ -47,4 +47,4 @@ RUN python -m cache_builder publish
 USER routecal
 EXPOSE 8501
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=3)"]
-CMD ["python", "-m", "streamlit", "run", "app/main.py", "--server.address=0.0.0.0", "--server.port=8501"]
+CMD ["python", "-m", "app", "serve", "--address", "0.0.0.0", "--port", "8501"]

@@ -11,7 +11,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 .PHONY: run test lint types unit faults fuzz chromium screenshots bench latency load scale publish clean
 
 run: $(VENV)/runtime.stamp publish
-	$(PY) -m streamlit run app/main.py --server.port $(PORT)
+	$(PY) -m app serve --port $(PORT)
 
 test: lint types unit
 

@@ -1,10 +1,11 @@
-"""`python -m app report`. The dashboard itself is served with `streamlit run app/main.py`."""
+"""`python -m app serve | report`."""
 
 import sys
 
 from engine.commands.command_line import run_command
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("app.serving.serve", "the dashboard over a cache"),
     "report": ("app.report.command", "what the protocol says about a cache, in one file to send"),
 }
 

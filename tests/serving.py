@@ -60,18 +60,21 @@ def serve(
     log: Path = Path(os.devnull),
     *,
     around: tuple[str, ...] = (),
-    script: str = "app/main.py",
+    script: str = "",
     **environment: str,
 ) -> Iterator[Served]:
     """A dashboard over a cache, ended afterwards; its log goes to a file.
 
     around : a command that the server's own is handed to, such as one that changes what it may write to.
-    script : what is served; another one than the dashboard's own may prepare something and then run that.
+    script : what is served instead of the dashboard; it may prepare something and then run that.
     """
     port = free_port()
-    command = [*around, sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
+    command = [*around, sys.executable, "-m", "app", "serve", "--port", str(port), "--address", "127.0.0.1"]
+    if script:
+        address = ["--server.port", str(port), "--server.address", "127.0.0.1"]
+        command = [*around, sys.executable, "-m", "streamlit", "run", script, *address]
     settings = os.environ | {"ROUTECAL_CACHE": str(cache)} | environment
-    with running([*command, "--server.address", "127.0.0.1"], port, log, folder=ROOT, environment=settings) as served:
+    with running(command, port, log, folder=ROOT, environment=settings) as served:
         yield served
 
 

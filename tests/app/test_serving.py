@@ -8,6 +8,8 @@ import json
 import logging
 import re
 import socket
+import subprocess
+import sys
 import tomllib
 import urllib.error
 import urllib.request
@@ -244,3 +246,22 @@ def test_another_site_can_neither_upload_nor_listen(served: Served):
 
     with pytest.raises(InvalidStatus, match="403"):
         run_through(listen())
+
+
+def test_what_pages_need_is_there_before_the_first_viewer():
+    """In a process of its own: after warming up nothing of ours, of Plotly or of SciPy is left for a page to import."""
+    code = """
+import ast, importlib, sys
+from pathlib import Path
+from app.serving.serve import warm_up
+warm_up()
+known = set(sys.modules)
+for page in Path("pages").glob("*.py"):
+    for node in ast.walk(ast.parse(page.read_text())):
+        names = [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in getattr(node, "names", [])]
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            [importlib.import_module(name) for name in names]
+print(sorted(name for name in set(sys.modules) - known if not name.startswith("_")))
+"""
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.split("\n")[-2] == "[]", found.stdout
