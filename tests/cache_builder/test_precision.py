@@ -83,9 +83,17 @@ def test_the_loss_is_scaled_for_float16_only():
     device = torch.device("cpu")
     enabled = {mode: Precision(mode, device).scaler().is_enabled() for mode in MODES}
     assert enabled == {"auto": False, "off": False, "fp16": True, "bf16": False}
-    assert Precision("off", device).autocast()._enabled is False
     with pytest.raises(InvalidInput, match="--amp"):
         Precision("half", device)
+
+
+@pytest.mark.parametrize("mode", ["off", "bf16"])
+def test_bfloat16_on_a_processor_goes_round_fused_attention(mode):
+    """Its backward pass there takes longer than the rest of a micro model's step."""
+    with Precision(mode, torch.device("cpu")).autocast():
+        assert torch.is_autocast_enabled("cpu") is (mode == "bf16")
+        assert torch.backends.cuda.flash_sdp_enabled() is (mode == "off")
+    assert torch.backends.cuda.flash_sdp_enabled()
 
 
 @pytest.mark.parametrize(("has_bfloat16", "mode"), [(True, "bf16"), (False, "fp16")])
