@@ -4,14 +4,16 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 PY     := $(VENV)/bin/python
+HOST   ?= localhost
 PORT   ?= 8501
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run test lint types unit faults fuzz chromium screenshots bench latency load scale publish clean
 
+# For this machine alone; HOST=0.0.0.0 make run opens it to every network: read docs/serving.md first.
 run: $(VENV)/runtime.stamp publish
-	$(PY) -m app serve --port $(PORT)
+	$(PY) -m app serve --address $(HOST) --port $(PORT)
 
 test: lint types unit
 

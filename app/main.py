@@ -1,4 +1,4 @@
-"""The dashboard's entry: `streamlit run app/main.py`."""
+"""The script of the dashboard; `python -m app serve` serves it."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ if str(ROOT) not in sys.path:  # Streamlit puts app/ on the path, not the projec
 import streamlit as st  # noqa: E402
 
 from app.registry import PAGES  # noqa: E402
-from app.serving.gate import require_entry  # noqa: E402
+from app.serving.gate import require_gate  # noqa: E402
 from app.serving.log import begin_request, referring_to_log, set_up_log  # noqa: E402
 from app.shell.opening import begin_opening  # noqa: E402
 from app.shell.presenter import present, presenting  # noqa: E402
@@ -20,7 +20,7 @@ st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="
 set_up_log()
 begin_request()
 with referring_to_log():
-    require_entry()
+    require_gate()
     sections: dict[str, list] = {}
     for entry in PAGES:
         page = st.Page(entry.script, title=entry.title, url_path=entry.address or "root", default=not entry.address)

@@ -71,8 +71,8 @@ def serve(
     port = free_port()
     command = [*around, sys.executable, "-m", "app", "serve", "--port", str(port), "--address", "127.0.0.1"]
     if script:
-        address = ["--server.port", str(port), "--server.address", "127.0.0.1"]
-        command = [*around, sys.executable, "-m", "streamlit", "run", script, *address]
+        start = "import sys; from app.serving.serve import serve; serve(sys.argv[1], int(sys.argv[2]), '127.0.0.1')"
+        command = [*around, sys.executable, "-c", start, script, str(port)]
     settings = os.environ | {"ROUTECAL_CACHE": str(cache)} | environment
     with running(command, port, log, folder=ROOT, environment=settings) as served:
         yield served

@@ -24,7 +24,7 @@ import yaml
 
 from app.compute.jobs import PATIENCE
 from app.registry import PAGES
-from app.serving.gate import PASSWORD, USER_HEADER
+from app.serving.gate import HOSTS, PASSWORD, USER_HEADER
 from tests.serving import ROOT, Served, free_port, running
 from tests.viewers import Viewer, run_through
 
@@ -134,7 +134,7 @@ def test_compose_builds_the_dashboard_and_mounts_caches_read_only():
     # With CACHES set the cache is looked for where they are mounted; without, the image's own is used.
     mounted = service["volumes"][0].rsplit(":", 2)[1]
     assert service["environment"]["ROUTECAL_CACHE"] == f"${{CACHES:+{mounted}/routing.duckdb}}"
-    assert {PASSWORD, USER_HEADER} <= set(service["environment"])
+    assert {HOSTS, PASSWORD, USER_HEADER} <= set(service["environment"])
     assert "/tmp" in service["tmpfs"]
     assert service["stop_grace_period"] == f"{PATIENCE / 2:g}s"  # what tests/faults/test_serving.py allows it
 

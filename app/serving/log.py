@@ -53,19 +53,18 @@ def _session() -> str:
 
 
 def set_up_log() -> None:
-    """Once per server: our own log, and the lines of Streamlit and its web server, in one form."""
+    """Our own log and the lines of Streamlit and its web server in one form; again once Streamlit has made its own."""
     with _guard:
-        if LOG.handlers:
-            return
-        LOG.setLevel(logging.INFO)
-        LOG.propagate = False
-        LOG.addHandler(logging.StreamHandler())
+        if not LOG.handlers:
+            LOG.setLevel(logging.INFO)
+            LOG.propagate = False
+            LOG.addHandler(logging.StreamHandler())
+            logging.setLoggerClass(_Logger)
         made = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.startswith(_SERVER)]
         for handler in (*LOG.handlers, *(handler for logger in made for handler in logger.handlers)):
             handler.setFormatter(JsonLines())
         if logging.lastResort is not None:  # writes for loggers without a handler, such as `uvicorn.error`
             logging.lastResort.setFormatter(JsonLines())
-        logging.setLoggerClass(_Logger)
 
 
 def begin_request() -> None:

@@ -8,6 +8,8 @@ import argparse
 import importlib
 import os
 import pkgutil
+import signal
+import sys
 from pathlib import Path
 
 from app.serving.log import LOG, set_up_log
@@ -21,21 +23,37 @@ _PARTS = ("compute", "parts", "plots", "shell")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("cache", nargs="?", help="cache file (default: data/routing.duckdb, or ROUTECAL_CACHE)")
     parser.add_argument("--port", type=int, default=8501, help="(default: %(default)s)")
-    parser.add_argument("--address", help="where to listen; 0.0.0.0 for every network of this machine")
+    parser.add_argument(
+        "--address",
+        default="localhost",
+        help="where to listen; 0.0.0.0 for every network (default: this machine alone)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from streamlit.web import cli  # a second that the help does without
-
     if arguments.cache:
         os.environ[CACHE_VARIABLE] = str(Path(arguments.cache).resolve())
-    os.chdir(ROOT)  # where Streamlit looks for .streamlit/config.toml
     set_up_log()
     warm_up()
-    options = ["--server.port", str(arguments.port)]
-    options += ["--server.address", arguments.address] if arguments.address else []
-    cli.main(["run", "app/main.py", *options], prog_name="streamlit", standalone_mode=False)
+    serve(ROOT / "app/main.py", arguments.port, arguments.address)
     return 0
+
+
+def serve(script: Path | str, port: int, address: str) -> None:
+    """A script of Streamlit behind the gate, until the process is told to stop."""
+    from starlette.middleware import Middleware  # with Streamlit's server a second that the help does without
+    from streamlit.starlette import App
+
+    from app.serving.gate import Gate
+
+    for told in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # uvicorn hands them on when it has closed; what must be tidied still is
+        signal.signal(told, lambda *_: sys.exit())
+    os.chdir(ROOT)  # where Streamlit looks for .streamlit/config.toml
+    set_up_log()
+    App(script, middleware=[Middleware(Gate)]).run(config={"server.port": port, "server.address": address})
 
 
 def warm_up() -> None:

@@ -27,6 +27,8 @@ SESSION_BYTES = 200_000_000
 ALL_BYTES = 1_000_000_000
 """Of a file, of the files that one viewer keeps, and of those of all viewers."""
 UPLOAD_ROWS, UPLOAD_COLUMNS = 2_000_000, 5_000
+UPLOAD_SECONDS = 300.0
+"""For a file to come in."""
 
 # Of what viewers make a dashboard do. Whoever has fewest at work comes next.
 JOBS_PER_VIEWER, JOBS = 4, 128

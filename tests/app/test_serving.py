@@ -17,10 +17,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 from websockets.exceptions import InvalidStatus
 
-from app.registry import page_for
 from app.serving import gate
 from app.serving.log import JsonLines, begin_request
 from engine.sandbox.run import UPLOAD_LIMITS
@@ -29,29 +27,6 @@ from tests.viewers import Seen, Viewer, run_through
 
 SECRET = "secret reason"
 """See tests/app/spoilt.py, which is imported by the server and not here, where it would spoil other tests."""
-
-
-@pytest.fixture
-def door(cache_of_kinds: Path, monkeypatch) -> AppTest:
-    monkeypatch.setenv("ROUTECAL_CACHE", str(cache_of_kinds))
-    monkeypatch.setattr(gate, "_PAUSE", 0.0)
-    return AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=600)
-
-
-def test_the_password_lets_in_and_nothing_else_does(door: AppTest, monkeypatch):
-    monkeypatch.setenv(gate.PASSWORD, "open sesame")
-    door.run()
-    assert [title.value for title in door.title] == ["RouteCal"]
-    assert len(door.sidebar.selectbox) == 0
-    door.text_input[0].input("open barley")
-    door.button[0].click().run()
-    assert "not the password" in door.error[0].value
-    door.text_input[0].input("open sesame")
-    door.button[0].click().run()
-    assert not door.exception
-    assert "What is in this cache" in door.title[0].value
-    door.run()
-    assert "What is in this cache" in door.title[0].value  # asked once per session
 
 
 def test_a_log_line_is_json_with_its_request_and_trace():
@@ -103,20 +78,6 @@ class Listener(Viewer):
         message = await super().receive()
         self.heard += message
         return message
-
-
-def test_who_has_the_proxys_header_comes_in_and_nobody_else(served: Served):
-    async def knock(headers: dict[str, str]) -> Seen:
-        async with Viewer(served, headers) as viewer:
-            return await viewer.open("overview")
-
-    let_in = run_through(knock(PROXY))
-    assert let_in.titles == [page_for("overview").question]
-    assert not let_in.alerts
-    for headers in ({}, {"X-Forwarded-User": ""}, {"X-User": "somebody"}):
-        turned_away = run_through(knock(headers))
-        assert [element.WhichOneof("type") for element in turned_away.elements.values()] == ["alert"]
-        assert "sign-in page" in turned_away.alerts[0]
 
 
 async def draw(viewer: Viewer, fault: str) -> Seen:
@@ -232,7 +193,7 @@ def test_another_site_can_neither_upload_nor_listen(served: Served):
 
     def upload(**headers: str) -> tuple[int, str]:
         target = f"{served.address}/_stcore/upload_file/session/file"
-        return answer(urllib.request.Request(target, data=b"x", method="PUT", headers=headers))
+        return answer(urllib.request.Request(target, data=b"x", method="PUT", headers=PROXY | headers))
 
     assert upload() == (403, "XSRF token missing or invalid")
     with urllib.request.urlopen(f"{served.address}/_stcore/health", timeout=30) as response:
