@@ -1,4 +1,4 @@
-"""`python -m cache_builder train | extract | sweep | import | publish | info | results | verify`."""
+"""`python -m cache_builder train | extract | sweep | import | publish | diagnose | info | results | verify`."""
 
 import sys
 
@@ -10,6 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("cache_builder.commands.sweep", "train a grid of runs, skipping what is finished"),
     "import": ("cache_builder.commands.import_", "import per-sample outputs as a run"),
     "publish": ("cache_builder.commands.publish", "assemble the cache from the shards"),
+    "diagnose": ("cache_builder.commands.diagnose", "compute the answers at default settings that are missing"),
     "info": ("cache_builder.commands.info", "list the runs of a cache"),
     "results": ("cache_builder.commands.results", "print accuracy, ECE and routing of every cell as a table"),
     "verify": ("cache_builder.commands.verify", "check shards against their checksums and their own contents"),

@@ -1,7 +1,7 @@
 """The negative control: how often does each test raise a false alarm on this run?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from engine.controls.simulation import FITS, SIMULATED, Fit, Simulator, rejectio
 from engine.core import validation
 from engine.core.rounding import Rounding, find_rounding
 from engine.core.threads import side_by_side
-from engine.core.types import FloatArray, Progress
+from engine.core.types import BEHIND, FloatArray, Progress
 from engine.gaps.settings import TestSettings
 
 _TOLERATED_INFLATION = 1.5
@@ -34,7 +34,7 @@ class FalseAlarms:
 
     table: pd.DataFrame
     by_fit: pd.DataFrame
-    p_values: Mapping[str, FloatArray]
+    p_values: Mapping[str, FloatArray] = field(metadata=BEHIND)
     rounding: Rounding | None
     alpha: float
     n_replicates: int
@@ -49,7 +49,7 @@ class FalseAlarms:
         return bool(self._of(test, "broken"))
 
     def _of(self, test: str, column: str) -> Any:
-        validation.choice("test", test, self.p_values)
+        validation.choice("test", test, list(self.table["test"]))
         return self.table.set_index("test")[column][test]
 
 

@@ -39,7 +39,7 @@ def controls_table(
 
     settings : those that the controls were simulated with.
     """
-    tests = [test for test in power.detectable if test in alarms.p_values]
+    tests = [test for test in power.detectable if test in set(alarms.table["test"])]
     bench = Simulator(confidence, correct, rho, tests, settings)
     samples = validation.samples(confidence, correct, rho)
     rows = []

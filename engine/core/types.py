@@ -40,6 +40,11 @@ class NotRead:
     """Stands in a `RunData` for a column that was not read, where None says that the run has none."""
 
 
+BEHIND: Mapping[str, bool] = {"behind": True}
+"""Metadata of a result's field that it was summed up from and that nobody is shown: many times the size of the rest, it
+is not stored with it, and `NotRead` stands in its place in a result that was read."""
+
+
 def _described(column: object) -> str:
     if isinstance(column, np.ndarray):
         return f"{type(column).__name__} of shape {column.shape} and dtype {column.dtype}"

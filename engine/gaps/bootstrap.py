@@ -9,7 +9,7 @@ must not be tiny.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from engine.core import validation
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
 from engine.core.contingency import Contingency, tabulate
-from engine.core.types import FloatArray, IntArray
+from engine.core.types import BEHIND, FloatArray, IntArray
 from engine.gaps.gap import GapResult, gap_of_counts
 from engine.gaps.settings import MIN_SUPPORT
 
@@ -35,8 +35,8 @@ class BootstrapResult:
     gap: GapResult
     max_gap_ci: tuple[float, float] | None
     weighted_gap_ci: tuple[float, float] | None
-    max_gaps: FloatArray
-    weighted_gaps: FloatArray
+    max_gaps: FloatArray = field(metadata=BEHIND)
+    weighted_gaps: FloatArray = field(metadata=BEHIND)
     n_without_gap: int
     level: float
     n_resamples: int

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import duckdb
 import numpy as np
@@ -17,6 +18,7 @@ from engine.core.errors import CacheError, InvalidInput, NotACache, UnknownName,
 from engine.core.types import COLUMNS, FloatArray, IntArray, NotRead, RunData
 from engine.store.connection import ALIAS, REMEDY, REPAIR, default_cache_path, open_read_only, read_meta
 from engine.store.identity import Identity
+from engine.store.schema import ENGINE_VERSION
 
 _RUN_COLUMNS = (
     "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
@@ -27,6 +29,15 @@ _ADDED_IN_2 = {"capture": "'{}'", "cluster": "NULL::INTEGER"}
 _ATTEMPTS = 10
 _STORED = {name: name for name in COLUMNS} | {"labels": "label", "predictions": "prediction", "clusters": "cluster"}
 _MAY_BE_MISSING = ("block_size", "seed", "epoch", "n_classes")
+
+
+class Diagnosis(NamedTuple):
+    """An answer as it is stored: of a run (empty: of the whole cache), about a feature, by its name, encoded."""
+
+    run_id: str
+    feature: str
+    settings: str
+    result: str
 
 
 def open_cache(path: Path | str | None = None) -> Cache:
@@ -42,6 +53,10 @@ class Cache:
         self._connection, self._file, self.identity = _open_one(path)
         self._failed = False
         meta = read_meta(self._connection)
+        self.digests: dict[str, str] = json.loads(meta.get("shards", "{}"))
+        """The checksums of the shards, by run."""
+        self.has_diagnoses = meta.get("diagnoses") == str(ENGINE_VERSION)
+        """Whether answers are stored, and of this version of the engine."""
         self._lacks = _ADDED_IN_2 if meta["schema_version"] == "1" else {}
         self.fingerprint = meta.get("fingerprint", self.identity.head)
         """A short hash of the contents: equal for two caches exactly when their shards are."""
@@ -111,13 +126,25 @@ class Cache:
         """Columns epoch, name, value."""
         return self._of_run("epoch, name, value", "epoch_metrics", "epoch, name", run_id)
 
+    def diagnosis(self, run_id: str, feature: str, settings: str) -> str | None:
+        """A stored answer as it was encoded by this version of the engine; None where there is none."""
+        if not self.has_diagnoses:
+            return None
+        found = self._query(
+            f"SELECT result FROM {ALIAS}.diagnoses WHERE run_id = $run_id AND feature = $feature "
+            f"AND settings = $settings AND engine_version = {ENGINE_VERSION} LIMIT 1",
+            {"run_id": run_id, "feature": feature, "settings": settings},
+        )["result"].to_pylist()
+        return str(found[0]) if found else None
+
     def _select(self, columns: Collection[str]) -> str:
         return ", ".join(f"{self._lacks[name]} AS {name}" if name in self._lacks else name for name in columns)
 
-    def _query(self, sql: str, run_id: str | None = None) -> Any:
+    def _query(self, sql: str, given: str | dict[str, str] | None = None) -> Any:
         """An Arrow table. One cursor per call: a connection that two threads share refuses the second query."""
         with self._explaining():
-            relation = self._connection.cursor().sql(sql, params=None if run_id is None else {"run_id": run_id})
+            parameters = {"run_id": given} if isinstance(given, str) else given
+            relation = self._connection.cursor().sql(sql, params=parameters)
             return relation.to_arrow_table()
 
     @contextmanager

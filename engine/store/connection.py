@@ -37,7 +37,7 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
     threads = min(os.cpu_count() or 1, _MAX_THREADS)
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": _spill_folder(), "threads": threads})
     try:
-        connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
+        connection.execute(f"ATTACH '{quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
         _check_schema(connection, path)
         _check_size(connection, path)
         connection.execute("SET enable_external_access = false")
@@ -66,7 +66,7 @@ def is_database(path: Path) -> bool:
     """Whether DuckDB can open the file, whatever it holds."""
     try:
         with duckdb.connect(":memory:") as connection:
-            connection.execute(f"ATTACH '{_quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
+            connection.execute(f"ATTACH '{quoted(path.resolve())}' AS {ALIAS} (READ_ONLY)")
     except duckdb.Error:
         return False
     return True
@@ -122,7 +122,8 @@ def _explained(path: Path, error: duckdb.Error) -> CacheError:
     return NotACache(f"{path}: not a readable DuckDB database ({message}); {REMEDY}")
 
 
-def _quoted(path: Path) -> str:
+def quoted(path: Path) -> str:
+    """A path inside single quotes of SQL."""
     return str(path).replace("'", "''")
 
 

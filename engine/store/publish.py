@@ -8,7 +8,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,16 +20,18 @@ import pyarrow as pa
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.core.types import FloatArray, Progress
 from engine.store.atomic import HOST, alone_in, is_abandoned, log_of, remove_leftovers, replacing
+from engine.store.cache import Cache, Diagnosis
 from engine.store.connection import (
     ALIAS,
     default_cache_path,
     default_shards_directory,
     is_database,
     open_read_only,
+    quoted,
     read_meta,
 )
 from engine.store.record import RunRecord
-from engine.store.schema import DDL, SCHEMA_VERSION
+from engine.store.schema import DDL, ENGINE_VERSION, SCHEMA_VERSION, STORAGE_VERSION
 from engine.store.shard import read_digest, read_with_digest, shard_paths, write_shard
 
 _WHOLE_RUNS = f"""
@@ -66,10 +69,13 @@ def publish(
     progress: Progress | None = None,
     *,
     force: bool = False,
+    diagnose: Callable[[Cache, Path], Iterable[Diagnosis]] | None = None,
 ) -> PublishReport:
     """Assemble a cache from all shards of a directory beside the old one, then rename it over it.
 
     force : write it even if the cache that is there seems to hold exactly these shards.
+    diagnose : called with the new cache before it takes the old one's place, and with the directory of its shards; what
+        it returns goes into the cache. A cache that holds diagnoses of this engine is up to date without being asked.
 
     A damaged shard is an error and leaves the old cache as it was. Readers of the old file keep it until they open the
     cache again. Publishers into one directory take turns and look at the shards when theirs has come, so that none
@@ -80,7 +86,7 @@ def publish(
     shards = Path(shards_directory) if shards_directory is not None else default_shards_directory()
     try:
         with alone_in(target.parent):
-            n_runs, n_samples, changed = _bring_up_to_date(target, shards, progress, force)
+            n_runs, n_samples, changed = _bring_up_to_date(target, shards, progress, force, diagnose)
     except (duckdb.Error, OSError) as error:
         raise CacheError(f"{target}: cannot be written ({first_line(error)}); nothing was changed") from error
     if progress is not None and changed:
@@ -88,15 +94,29 @@ def publish(
     return PublishReport(target, n_runs, n_samples, time.perf_counter() - start, changed)
 
 
-def _bring_up_to_date(target: Path, shards: Path, progress: Progress | None, force: bool) -> tuple[int, int, bool]:
+def _bring_up_to_date(
+    target: Path,
+    shards: Path,
+    progress: Progress | None,
+    force: bool,
+    diagnose: Callable[[Cache, Path], Iterable[Diagnosis]] | None,
+) -> tuple[int, int, bool]:
     """Numbers of runs and samples, and whether anything had to be written."""
     paths = shard_paths(shards)
     digests = {path.stem: read_digest(path) for path in paths}
     held = _held(target)
-    if held is not None and held[0] == digests and not force:
+    if held is not None and held[0] == digests and (held[2] or diagnose is None) and not force:
         return len(paths), held[1], False
     with replacing(target) as temporary:
         n_samples = _assemble(temporary, paths, progress)
+        if diagnose is not None:
+            with Cache(temporary) as cache:
+                found = list(diagnose(cache, shards))
+            with _written(temporary) as connection:
+                rows = pa.Table.from_pylist([each._asdict() | {"engine_version": ENGINE_VERSION} for each in found])
+                if found:
+                    _append(connection, "diagnoses", rows)
+                connection.execute("INSERT INTO meta VALUES ('diagnoses', ?)", [str(ENGINE_VERSION)])
         # A log that a killed writer left beside the old cache would keep DuckDB from opening the new one.
         log_of(target).unlink(missing_ok=True)
     remove_leftovers(target.parent)
@@ -107,8 +127,7 @@ def _assemble(path: Path, shards: list[Path], progress: Progress | None) -> int:
     """Write a new cache file and return its number of samples."""
     n_samples = 0
     digests: dict[str, str] = {}
-    connection = duckdb.connect(str(path))
-    try:
+    with _written(path) as connection:
         connection.execute(DDL)
         for number, shard in enumerate(shards):
             if progress is not None:
@@ -117,11 +136,23 @@ def _assemble(path: Path, shards: list[Path], progress: Progress | None) -> int:
             _insert(connection, record)
             n_samples += record.n_samples
         _insert_meta(connection, digests)
+    return n_samples
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that writes to a cache file, all at once: several checkpoints would leave free blocks behind."""
+    connection = duckdb.connect(":memory:")
+    try:
+        connection.execute(f"ATTACH '{quoted(path)}' AS {ALIAS} (STORAGE_VERSION '{STORAGE_VERSION}')")
+        connection.execute(f"USE {ALIAS}")
+        connection.execute("BEGIN")
+        yield connection
+        connection.execute("COMMIT")
         # Until here much is in the write-ahead log only. Closing would move it too, but keep silent about a full disk.
-        connection.execute("CHECKPOINT")
+        connection.execute(f"CHECKPOINT {ALIAS}")
     finally:
         connection.close()
-    return n_samples
 
 
 def fingerprint(digests: Mapping[str, str]) -> str:
@@ -130,8 +161,8 @@ def fingerprint(digests: Mapping[str, str]) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
 
-def _held(target: Path) -> tuple[dict[str, str], int] | None:
-    """Shard digests and number of samples of the cache that is there, or None if there is no whole one of this release.
+def _held(target: Path) -> tuple[dict[str, str], int, bool] | None:
+    """Shard digests, number of samples and whether the cache that is there has its diagnoses; None without a whole one.
 
     A cache that lacks rows counts as none, for its digests are those of what was once written into it.
     """
@@ -155,7 +186,7 @@ def _held(target: Path) -> tuple[dict[str, str], int] | None:
     finally:
         connection.close()
     whole = sizes.keys() == digests.keys() and meta["schema_version"] == SCHEMA_VERSION
-    return (digests, sum(sizes.values())) if whole else None
+    return (digests, sum(sizes.values()), meta.get("diagnoses") == str(ENGINE_VERSION)) if whole else None
 
 
 def _is_damaged_database(path: Path) -> bool:
@@ -210,9 +241,13 @@ def _insert(connection: duckdb.DuckDBPyConnection, record: RunRecord) -> None:
             {"run_id": run_id, "sample_id": pa.array(np.arange(n)), "logits": _lists_from_matrix(record.logits)}
         )
     for name, table in tables.items():
-        connection.register("incoming", table)
-        connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM incoming")
-        connection.unregister("incoming")
+        _append(connection, name, table)
+
+
+def _append(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("incoming", table)
+    connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM incoming")
+    connection.unregister("incoming")
 
 
 def _run_row(record: RunRecord) -> dict[str, object]:

@@ -23,11 +23,20 @@ CREATE TABLE epochs (
     mean_entropy DOUBLE NOT NULL, std_entropy DOUBLE NOT NULL);
 CREATE TABLE epoch_metrics (
     run_id VARCHAR NOT NULL, epoch INTEGER NOT NULL, name VARCHAR NOT NULL, value DOUBLE NOT NULL);
+CREATE TABLE diagnoses (
+    run_id VARCHAR NOT NULL, feature VARCHAR NOT NULL, settings VARCHAR NOT NULL, engine_version INTEGER NOT NULL,
+    result VARCHAR NOT NULL);
 """
 """`seed`, `epoch`, `block_size`, `n_classes` and `n_sources` are empty where nobody knows them (imported outputs),
-and `cluster` where every sample stands for itself."""
+and `cluster` where every sample stands for itself. A diagnosis of no single run has none; its `settings` are its name,
+and its `result` is what `engine.store.codec` reads."""
 
+STORAGE_VERSION = "v1.2.0"
+"""Of DuckDB files: the oldest DuckDB that shall open them."""
+ENGINE_VERSION = 1
+"""To be raised whenever an answer that is stored (`engine.verdict.answers`) would come out otherwise, or is added."""
 TABLES = frozenset({"meta", "runs", "layers", "samples", "logits", "epochs", "epoch_metrics"})
+"""Without those of answers, which a cache of version 1 lacks."""
 
 COLUMN_NOTES: tuple[tuple[str, str, str, str], ...] = (
     ("runs", "run_id", "VARCHAR", "name of the run"),

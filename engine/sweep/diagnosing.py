@@ -1,7 +1,9 @@
 """The protocol over every run of a cache: one row per run."""
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,10 +31,20 @@ _ROWS_AT_ONCE = 2_000_000
 """Samples that may be in memory together while runs are diagnosed side by side."""
 
 
-def _diagnose_run(
-    run: RunData, rho: np.ndarray[Any, Any], *, n_resamples: int, seed: int, settings: TestSettings
+def diagnose_run(
+    run: RunData,
+    feature_name: str | CustomFeature = DEFAULT_FEATURE,
+    *,
+    n_resamples: int = 5000,
+    seed: int = 42,
+    settings: TestSettings = TestSettings(),
 ) -> dict[str, Any]:
     """The diagnostic numbers of one run, all samples, no fitting."""
+    raw = {"raw_ece": metrics.ece(run.confidence, run.correct)}
+    try:
+        rho = feature(run, feature_name)
+    except MissingData as missing:
+        return raw | {"note": str(missing)}
     contingency = settings.tabulate(run.confidence, run.correct, rho)
     paper = permutation_test_of_counts(contingency, min_support=settings.min_support)
     bootstrap = bootstrap_gap_of_counts(
@@ -46,7 +58,7 @@ def _diagnose_run(
     max_low, max_high = bootstrap.max_gap_ci or (None, None)
     weighted_low, weighted_high = bootstrap.weighted_gap_ci or (None, None)
     smallest, quarter, middle = gap.support or (None, None, None)
-    return {
+    return raw | {
         "max_gap": gap.max_gap,
         "max_gap_low": max_low,
         "max_gap_high": max_high,
@@ -78,6 +90,7 @@ def diagnose(
     n_resamples: int = 5000,
     seed: int = 42,
     settings: TestSettings = TestSettings(),
+    known: Mapping[str, Mapping[Any, Any]] = MappingProxyType({}),
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """One row per run: gaps with intervals, the paper's exact p, the verdict's p, support, accuracy, raw ECE.
@@ -90,6 +103,8 @@ def diagnose(
     A run without what the feature needs keeps its row, with missing numbers and the reason in `note`. For each p-value
     of `P_COLUMNS` there are corrected columns (`p_value_holm`, ...) over the runs that could be tested, and whether
     the test rejects at `alpha`, uncorrected (`verdict_rejects`, `primary_rejects`, `paper_rejects`).
+
+    known : what `diagnose_run` said of some runs before, by run id.
     """
     keep_blas_to_one_thread()  # its threads would take the cores that the runs are shared among
     validation.fraction("alpha", alpha)
@@ -99,20 +114,22 @@ def diagnose(
     single = set(runs.loc[~is_ensemble(runs["suite"]), "run_id"])
 
     def row_of(identity: dict[Any, Any]) -> dict[Any, Any]:
-        run = cache.load(str(identity["run_id"]), {*columns_of(feature_name), "labels"})
-        row: dict[Any, Any] = {**identity, "raw_ece": metrics.ece(run.confidence, run.correct)}
-        try:
-            if feature_name in own_columns and feature_name not in run.extra:
-                raise MissingData(f"column {feature_name!r}", "this feature", "choose a feature that every run has")
+        run_id = str(identity["run_id"])
+        tested = known.get(run_id)
+        of_images = run_id in single and (tested is None or tested.get("primary_p") is not None)
+        if tested is not None and not of_images:
+            return {**identity, **tested}
+        run = cache.load(run_id, {*columns_of(feature_name), "labels"})
+        if tested is None and feature_name in own_columns and feature_name not in run.extra:
+            missing = MissingData(f"column {feature_name!r}", "this feature", "choose a feature that every run has")
+            return {**identity, "raw_ece": metrics.ece(run.confidence, run.correct), "note": str(missing)}
+        tested = tested or diagnose_run(run, feature_name, n_resamples=n_resamples, seed=seed, settings=settings)
+        row: dict[Any, Any] = {**identity, **tested}
+        if of_images and run.labels is not None and row.get("primary_p") is not None:
+            named = f"{identity['dataset']} {run.n_samples} ".encode()
+            row["images"] = hashlib.sha256(named + run.labels.tobytes()).hexdigest()[:12]
             rho = feature(run, feature_name)
-        except MissingData as missing:
-            row["note"] = str(missing)
-        else:
-            row |= _diagnose_run(run, rho, n_resamples=n_resamples, seed=seed, settings=settings)
-            if identity["run_id"] in single and run.labels is not None and row["primary_p"] is not None:
-                named = f"{identity['dataset']} {run.n_samples} ".encode()
-                row["images"] = hashlib.sha256(named + run.labels.tobytes()).hexdigest()[:12]
-                row["scores"] = trend_scores(run.confidence, run.correct, rho).astype(np.float32)
+            row["scores"] = trend_scores(run.confidence, run.correct, rho).astype(np.float32)
         return row
 
     rows = []

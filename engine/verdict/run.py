@@ -1,12 +1,20 @@
 """From three arrays to one answer. Pages, command line and report all use it; nobody else phrases verdicts on a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from engine.controls import VERDICT, FalseAlarms, PositiveControl, false_alarm_rate, positive_control
+from engine.controls import (
+    VERDICT,
+    FalseAlarms,
+    PositiveControl,
+    RealControl,
+    false_alarm_rate,
+    positive_control,
+    real_control,
+)
 from engine.controls.simulation import Simulator
 from engine.core import validation
 from engine.core.labels import capital, counted, format_p, listed, percent, signed
@@ -134,9 +142,7 @@ def judge(
             settings=settings, progress=lambda share, text: report(0.5 * share, text),
         )  # fmt: skip
         report(0.5, "planting effects")
-        positive = positive_control(
-            confidence, correct, rho, others=others, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed
-        )
+        positive = positive_control(confidence, correct, rho, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed)
         report(0.85, "measuring the gain")
         gain = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed)
         if bound is not None:
@@ -144,11 +150,22 @@ def judge(
         report(1.0, "done")
     echo = echoes_confidence(*validation.samples(confidence, correct, rho)[::2])
     outcome = _outcome(tested.p_value, primary, negative, alpha, echo=echo)
-    answer, detail = _phrase(outcome, tested.p_value, primary, tested.shape, ladder, bound, gain, negative, positive)
-    return Verdict(
-        outcome, answer, detail.replace("the feature", feature), tested.p_value, primary, tested.shape, ladder, bound,
-        gain, paper, power, gap, negative, positive, alpha,
+    verdict = Verdict(
+        outcome, "", "", tested.p_value, primary, tested.shape, ladder, bound, gain, paper, power, gap, negative,
+        positive, alpha,
     )  # fmt: skip
+    real = real_control(confidence, correct, others, alpha=alpha) if controls and others else None
+    return with_real_control(verdict, real, feature)
+
+
+def with_real_control(verdict: Verdict, real: RealControl | None, feature: str) -> Verdict:
+    """The same verdict beside what is known of other runs on these samples, phrased anew."""
+    positive = verdict.positive and replace(verdict.positive, real=real)
+    answer, detail = _phrase(
+        verdict.outcome, verdict.p_value, verdict.primary, verdict.shape, verdict.ladder, verdict.bound, verdict.gain,
+        verdict.negative, positive,
+    )  # fmt: skip
+    return replace(verdict, answer=answer, detail=detail.replace("the feature", feature), positive=positive)
 
 
 def _paper_power(
