@@ -5,7 +5,7 @@ import streamlit as st
 from app.shell.page import Page
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
-from engine.core.limits import ANSWER_ROWS
+from engine.core.limits import ANSWER_ROWS, MOST_QUERY_SECONDS, QUERY_SECONDS
 from engine.sandbox.run import SQL_ALLOWANCE, Answer, ask, schema
 
 EXAMPLES = {
@@ -24,6 +24,7 @@ EXAMPLES = {
     ),
 }
 _ANSWER = "routecal-answer"
+_SECONDS = [QUERY_SECONDS, MOST_QUERY_SECONDS]
 
 
 def show_sql(page: Page) -> None:
@@ -35,18 +36,19 @@ def show_sql(page: Page) -> None:
             for name, sql in EXAMPLES.items():
                 st.button(name, key=f"sql-{name}", on_click=st.session_state.update, args=[{"sql": sql}])
         sql = st.text_area("One SELECT", EXAMPLES["Runs"], height=190, key="sql", bind="query-params")
+        seconds = st.selectbox("Time limit in seconds", _SECONDS, format_func="{:g}".format, key="sql-seconds")
         if st.button("Run query", type="primary", key="sql-ask"):
             st.session_state[_ANSWER] = None
             with st.spinner("Running the query"):
                 try:
-                    st.session_state[_ANSWER] = (key, ask(cache.path, sql, of=cache.identity))
+                    st.session_state[_ANSWER] = (key, ask(cache.path, sql, of=cache.identity, seconds=seconds))
                 except RouteCalError as error:
                     st.error(plain(str(error)), icon=":material/block:")
     with right:
         st.markdown("**The tables**")
         st.code(_described(), language="sql", wrap_lines=True, height=300)
     page.caption(
-        f"Read-only. A query returns at most {ANSWER_ROWS:,} rows and may use {SQL_ALLOWANCE.wall_seconds:g} seconds "
+        f"Read-only. A query returns at most {ANSWER_ROWS:,} rows and may use {MOST_QUERY_SECONDS:g} seconds "
         f"and {SQL_ALLOWANCE.memory_bytes / 1e9:.0f} GB."
     )
     asked = st.session_state.get(_ANSWER)

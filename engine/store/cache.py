@@ -12,20 +12,21 @@ from typing import Any, BinaryIO, NamedTuple
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from engine.core import validation
-from engine.core.errors import CacheError, InvalidInput, NotACache, UnknownName, first_line
+from engine.core.errors import CacheError, InvalidInput, UnknownName
 from engine.core.types import COLUMNS, FloatArray, IntArray, NotRead, RunData
-from engine.store.connection import ALIAS, REMEDY, REPAIR, default_cache_path, open_read_only, read_meta
-from engine.store.identity import Identity
+from engine.store.connection import ALIAS, REPAIR, default_cache_path, open_read_only, read_meta
+from engine.store.identity import Identity, open_regular
 from engine.store.schema import ENGINE_VERSION
 
 _RUN_COLUMNS = (
     "run_id, suite, backbone, dataset, variant, block_size, seed, epoch, n_samples, n_classes, n_layers, accuracy, "
     "has_logits, extra_names, config, provenance, capture, created_at"
 )
-_ADDED_IN_2 = {"capture": "'{}'", "cluster": "NULL::INTEGER"}
-"""Columns that a cache of version 1 lacks, and what stands for them."""
+_STANDS_FOR = {"capture": "'{}'", "cluster": "NULL::INTEGER"}
+"""What is read in place of the columns that a cache of version 1 lacks."""
 _ATTEMPTS = 10
 _STORED = {name: name for name in COLUMNS} | {"labels": "label", "predictions": "prediction", "clusters": "cluster"}
 _MAY_BE_MISSING = ("block_size", "seed", "epoch", "n_classes")
@@ -57,7 +58,7 @@ class Cache:
         """The checksums of the shards, by run."""
         self.has_diagnoses = meta.get("diagnoses") == str(ENGINE_VERSION)
         """Whether answers are stored, and of this version of the engine."""
-        self._lacks = _ADDED_IN_2 if meta["schema_version"] == "1" else {}
+        self._lacks = _STANDS_FOR if meta["schema_version"] == "1" else {}
         self.fingerprint = meta.get("fingerprint", self.identity.head)
         """A short hash of the contents: equal for two caches exactly when their shards are."""
 
@@ -151,9 +152,11 @@ class Cache:
     def _explaining(self) -> Iterator[None]:
         try:
             yield
-        except duckdb.Error as error:
+        except duckdb.ConnectionException as error:
+            raise CacheError(f"{self.path}: was closed") from error
+        except (duckdb.Error, pa.ArrowException, ValueError) as error:  # whose words may be the file's author's
             self._failed = True
-            raise CacheError(f"{self.path}: {first_line(error)}") from error
+            raise CacheError(f"{self.path}: damaged, or not what its tables say; {REPAIR}") from error
         # What was read from a file that somebody writes to may be half old and half new.
         if Identity.of(self._file) != self.identity:
             raise CacheError(f"{self.path}: was written to while it was open; {REPAIR}")
@@ -186,10 +189,7 @@ def _open_one(path: Path) -> tuple[duckdb.DuckDBPyConnection, BinaryIO, Identity
     The open file keeps its inode from being given to another, and shows later whether it was written to.
     """
     for _ in range(_ATTEMPTS):
-        try:
-            file = path.open("rb")
-        except OSError as error:
-            raise NotACache(f"{path}: no such cache, or it may not be read; {REMEDY}") from error
+        file = open_regular(path)
         identity = Identity.of(file)
         try:
             connection = open_read_only(path)

@@ -6,7 +6,10 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from stat import S_ISREG
+from typing import IO, BinaryIO
+
+from engine.core.errors import NotACache
 
 HEADERS = 3 * 4096
 """Bytes of DuckDB's three headers: a number that only this database has, and one that every checkpoint changes."""
@@ -40,3 +43,15 @@ class Identity:
             return False
         found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         return found == (self.device, self.inode, self.size, self.modified)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The file, open for reading. A FIFO or a device is refused and not waited for; so is what may not be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise NotACache(f"{path}: no such cache, or it may not be read") from error
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotACache(f"{path}: no such cache, not a regular file")
+    return os.fdopen(descriptor, "rb")

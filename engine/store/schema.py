@@ -2,7 +2,8 @@
 
 SCHEMA_VERSION = "2"
 READABLE = ("1", SCHEMA_VERSION)
-"""Version 1 has neither `runs.capture` nor `samples.cluster`."""
+ADDED_IN_2 = {"capture": "runs", "cluster": "samples"}
+"""Columns that a cache of version 1 lacks, and the table that has them."""
 
 DDL = """
 CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
 from engine.core.errors import CacheError, InvalidInput
 from engine.core.limits import ANSWER_BYTES, ANSWER_ROWS
 from engine.sandbox.run import Allowance, LimitExceeded, ask, schema
-from engine.sandbox.sql_child import TABLES as CHILD_TABLES
+from engine.sandbox.sql_child import FUNCTIONS
 from engine.store import open_cache, publish, write_shard
 from engine.store.schema import COLUMN_NOTES, TABLES
 
@@ -122,6 +123,13 @@ REFUSED = {
     "secrets": "SELECT * FROM duckdb_secrets()",
     "a query in a query": "SELECT * FROM query('SELECT * FROM duckdb_settings()')",
     "a table by name": "SELECT * FROM query_table('duckdb_settings')",
+    "a plan that evaluates": (
+        "SELECT json_serialize_plan('SELECT current_setting(''allowed_paths'')', optimize := true)"
+    ),
+    "a plan by its qualified name": "SELECT system.main.json_serialize_plan('SELECT 1')",
+    "a function of another schema": "SELECT other.sum(n_samples) FROM runs",
+    "a function in a window": "SELECT first(current_query()) OVER () FROM runs",
+    "sleep": "SELECT sleep_ms(1)",
     "a serialised query": "SELECT * FROM json_execute_serialized_sql('{}')",
     "a raw pointer": "SELECT * FROM arrow_scan(1, 2, 3)",
     "python": "SELECT * FROM python_map_function(1)",
@@ -170,13 +178,40 @@ def test_killed_within_the_limit(kind: str, cache: Path):
     assert time.monotonic() - start < QUICK.wall_seconds + 60
 
 
+def test_a_macro_of_the_cache_is_not_the_check(cache: Path, tmp_path: Path):
+    """A macro that calls every statement harmless; DuckDB finds it first, once the cache is the default catalogue."""
+    harmless = '{"error": false, "statements": []}'
+    path = tmp_path / "macro.duckdb"
+    path.write_bytes(cache.read_bytes())
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE MACRO json_serialize_sql(x) AS '{harmless}'")
+    with pytest.raises((InvalidInput, CacheError)):
+        ask(path, "SELECT path FROM duckdb_databases()")
+
+
+def test_a_query_has_a_second_and_at_most_ten(cache: Path):
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
+    with pytest.raises(LimitExceeded, match="longer than the time it was given"):
+        ask(cache, endless)
+    with pytest.raises(InvalidInput, match="at most 10"):
+        ask(cache, "SELECT 1", seconds=11)
+
+
 def test_a_cache_that_is_gone(tmp_path: Path):
     with pytest.raises(CacheError, match="gone"):
         ask(tmp_path / "none.duckdb", "SELECT 1")
 
 
 def test_the_schema_is_the_schema(cache: Path):
-    assert {table for table, *_ in COLUMN_NOTES} == TABLES == CHILD_TABLES
+    assert {table for table, *_ in COLUMN_NOTES} == TABLES
     for table, rows in schema().groupby("table"):
         described = ask(cache, f"DESCRIBE {table}").frame["column_name"].tolist()
         assert ", ".join(rows["column"]).split(", ") == described
+
+
+def test_every_function_that_is_allowed_exists():
+    """A misspelt name would allow what a later DuckDB gives that name."""
+    with duckdb.connect() as connection:
+        known = {name for (name,) in connection.execute("SELECT function_name FROM duckdb_functions()").fetchall()}
+    windows = "row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"
+    assert known | set(windows.split()) >= FUNCTIONS

@@ -203,6 +203,7 @@ def test_rows_out_of_order_are_noticed(published):
         connection.execute("CREATE TABLE other AS SELECT * FROM samples ORDER BY run_id, sample_id DESC")
         connection.execute("DELETE FROM samples")
         connection.execute("INSERT INTO samples SELECT * FROM other")
+        connection.execute("DROP TABLE other")
     with open_cache(published) as cache, pytest.raises(CacheError, match="out of order"):
         cache.load("run0")
 
