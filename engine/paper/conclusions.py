@@ -25,6 +25,7 @@ from engine.core.labels import counted, format_p, listed
 from engine.core.pvalues import SignTest, adjust_pvalues, sign_test
 from engine.features import FEATURES
 from engine.gaps.settings import PAPER, PRIMARY
+from engine.paper import published
 from engine.paper.sources import SOURCES, Evidence
 from engine.paper.tables import MODES, RULE_GAP, rule_by_cell
 from engine.probes import ProbeSweep
@@ -344,10 +345,10 @@ class Conclusion:
     key: str
     claim: str
     where: str
-    sources: tuple[str, ...]
     rule: str
+    added: bool
+    sources: tuple[str, ...]
     check: Callable[[Evidence], Finding]
-    added: bool = False
 
 
 @dataclass(frozen=True)
@@ -394,96 +395,34 @@ def summarise(readings: Iterable[Reading]) -> str:
     return "; ".join([sentence, *rest]) + "."
 
 
-_SIGN = "sign test over runs at 5 %"
-CONCLUSIONS: tuple[Conclusion, ...] = (
-    Conclusion(
-        "chance_paper", "The permutation test of the gap rejects no more often than chance", "sec:rq1", ("gaps",),
-        "the paper's test rejects no more runs than chance gives, and none after Holm", partial(chance_level, "paper"),
-    ),
-    Conclusion(
-        "no_evidence", "Mean routing entropy gives no evidence beyond confidence", "sec:rq1", ("gaps",),
-        "the primary trend test rejects no more runs than chance gives and none after Holm, and the interval of the "
-        "pooled effect holds zero", no_evidence,
-    ),
-    Conclusion(
-        "not_stable", "No effect is stable across seeds", "sec:rq2", ("gaps",),
-        "in no cell does every seed reject, by either test", repeats,
-    ),
-    Conclusion(
-        "no_order", "Neither Block-AR nor Full-AR has the larger gap", "sec:rq2", ("pairs",),
-        "weighted signed gaps of the same backbone, data and seed: two-sided sign test at 5 %, and no pair after Holm",
-        no_order,
-    ),
-    Conclusion(
-        "ece_controls", "AR-CondCal does not beat its matched controls on ECE", "sec:rq3", ("scores",),
-        f"it is not lower than both controls by the {_SIGN}", partial(beats_controls, "ece"),
-    ),
-    Conclusion(
-        "worst_controls", "AR-CondCal does not reliably improve worst-tertile ECE", "sec:rq3", ("scores",),
-        f"it is not lower than both controls by the {_SIGN}", partial(beats_controls, "worst_tertile_ece"),
-    ),
-    Conclusion(
-        "bandwidth", "No bandwidth reliably improves AR-CondCal's worst-tertile ECE", "app:bw-sensitivity",
-        ("bandwidth",), f"no mode beats Scott's rule by the {_SIGN}, Holm over four modes", no_bandwidth,
-    ),
-    Conclusion(
-        "feature", "No other routing feature beats the controls", "tab:feature_ablation", ("ablation",),
-        f"no feature is lower than both controls by the {_SIGN}, Holm over four features", no_feature,
-    ),
-    Conclusion(
-        "error_link", "The spread of routing over depth does not follow calibration error", "app:mechanism",
-        ("routing",), "no rank correlation with |confidence - correct| differs from zero after Holm", error_link,
-    ),
-    Conclusion(
-        "naive", "A full-profile network appears to improve on a linear confidence probe", "sec:probe", ("probes",),
-        f"it does, by the {_SIGN}", partial(probe_gain, "naive", "the linear confidence probe", expected=True),
-    ),
-    Conclusion(
-        "capacity", "The gain is capacity: it is gone beside a confidence-only network", "sec:probe", ("probes",),
-        f"it does not beat the confidence-only network by the {_SIGN}",
-        partial(probe_gain, "capacity_matched", "the confidence-only network", expected=False),
-    ),
-    Conclusion(
-        "shuffled", "Shuffled routing profiles do as well", "app:probe-sanity", ("probes",),
-        "runs above their shuffles are no more than chance gives (binomial, 5 %)", routing_specific,
-    ),
-    Conclusion(
-        "shrinkage", "Scott's bandwidth smooths a gap between tertiles of r_std away (Proposition 4)", "app:theory",
-        ("routing",), "less than half of a gap is kept, tanh(d²/4h²) < 0.5, in most runs", shrinkage_regime,
-    ),
-    Conclusion(
-        "rule", "The rule fixed in advance is not met", "app:provenance", ("gaps", "scores"),
-        f"no cell has a mean largest gap of at least {RULE_GAP:g} and less ECE for AR-CondCal than for both controls",
-        rule_not_met,
-    ),
-    Conclusion(
-        "collapse", "Deep layers collapse to near-deterministic routing, early ones do not", "fig:temporal-heatmaps",
-        ("routing",), f"the last third of the layers has less entropy than the first by the {_SIGN}, and at most "
-        f"{NEAR_DETERMINISTIC:g} of its maximum in most runs", collapse,
-    ),
-    Conclusion(
-        "ensemble", "Averaging the last epochs does not reduce worst-tertile ECE", "fig:temporal-ensemble",
-        ("ensembles",), f"the ensemble is not lower by the {_SIGN}; no calibrator, tertiles of r_std", no_rescue,
-    ),
-    Conclusion(
-        "noise", "Routing does not stand out from a random feature", "tab:ext-robustness-compressed", ("gaps", "norms"),
-        "the primary trend test has routing outside its 95 % band in no more runs than chance gives", within_noise,
-    ),
-    Conclusion(
-        "lift", "Routing adds nothing to the logit norm", "tab:ext-robustness-compressed", ("norms",),
-        f"a kernel on confidence and logit norm gains no ECE, NLL or Brier by the {_SIGN}, Holm over three", no_lift,
-    ),
-    Conclusion(
-        "bandwidth_control", "No bandwidth puts AR-CondCal ahead of confidence only", "app:bw-sensitivity",
-        ("bandwidth",), f"in no mode is its worst-tertile ECE lower by the {_SIGN}, Holm over five modes",
-        no_bandwidth_over_control, added=True,
-    ),
-    Conclusion(
-        "explained", "Routing explains no variance of correctness beyond confidence (Proposition 1)", "app:theory",
-        ("gain",), "the 95 % interval of the explained variance is above zero in no more runs than chance gives",
-        explains_nothing, added=True,
-    ),
-)  # fmt: skip
+_CHECKS: Mapping[str, tuple[tuple[str, ...], Callable[[Evidence], Finding]]] = {
+    "chance_paper": (("gaps",), partial(chance_level, "paper")),
+    "no_evidence": (("gaps",), no_evidence),
+    "not_stable": (("gaps",), repeats),
+    "no_order": (("pairs",), no_order),
+    "ece_controls": (("scores",), partial(beats_controls, "ece")),
+    "worst_controls": (("scores",), partial(beats_controls, "worst_tertile_ece")),
+    "bandwidth": (("bandwidth",), no_bandwidth),
+    "feature": (("ablation",), no_feature),
+    "error_link": (("routing",), error_link),
+    "naive": (("probes",), partial(probe_gain, "naive", "the linear confidence probe", expected=True)),
+    "capacity": (("probes",), partial(probe_gain, "capacity_matched", "the confidence-only network", expected=False)),
+    "shuffled": (("probes",), routing_specific),
+    "shrinkage": (("routing",), shrinkage_regime),
+    "rule": (("gaps", "scores"), rule_not_met),
+    "collapse": (("routing",), collapse),
+    "ensemble": (("ensembles",), no_rescue),
+    "noise": (("gaps", "norms"), within_noise),
+    "lift": (("norms",), no_lift),
+    "bandwidth_control": (("bandwidth",), no_bandwidth_over_control),
+    "explained": (("gain",), explains_nothing),
+}
+"""The sources that a conclusion needs and what reads them; its words are in `data/paper/words/conclusions.csv`."""
+CONCLUSIONS = tuple(
+    Conclusion(**{**row, "added": row["added"] == "yes"}, sources=sources, check=check)
+    for row in published.words("conclusions")
+    for sources, check in [_CHECKS[row["key"]]]
+)
 """In the order of the paper, then what it does not conclude."""
 CONCLUSION_SOURCES = tuple(name for name in SOURCES if any(name in item.sources for item in CONCLUSIONS))
 """What must be computed to answer all of them, quickest first."""

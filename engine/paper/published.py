@@ -4,10 +4,12 @@ One cell is a row of `table, row, column, value, std, n, note`. The files keep n
 printed decimals says how far a number may lie from the computed one: 0.0160 stands for [0.01595, 0.01605].
 """
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
@@ -59,109 +61,13 @@ class PublishedTable:
     caption: str
 
 
-def _cell(name: str) -> PublishedTable:
-    cell = CELLS[name].replace("C-10", "CIFAR-10")
-    return PublishedTable(
-        name, "tab:cal-per-cell-combined", f"Calibrators on {cell}",
-        f"The comparison of the main calibration table on {cell}: mean and standard deviation over three seeds.",
-    )  # fmt: skip
+def words(name: str) -> list[dict[str, Any]]:
+    """What we say about the paper, by column: `tables`, `claims` or `conclusions` of `data/paper/words`."""
+    with (DIRECTORY / "words" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
-_TABLES = (
-    PublishedTable(
-        "matched_gap", "tab:phenomenon", "Matched-confidence gap, seed 0",
-        "Swin-Tiny on CIFAR-10, seed 0: largest and weighted accuracy gap between the outer routing tertiles at equal "
-        "confidence, bootstrap interval, bin support and within-bin permutation p.",
-    ),
-    PublishedTable(
-        "calibration", "tab:calibration_block_ar", "Calibrators on Swin-Tiny / CIFAR-10 / Block-AR",
-        "The main comparison of post-hoc calibrators on the held-out half, three seeds; tertiles of routing-depth "
-        "variation for the worst-tertile ECE.",
-    ),
-    PublishedTable(
-        "supplementary_metrics", "tab:cwece-supp", "MCE, classwise ECE and SmoothECE",
-        "Three further metrics for the calibrators of the main table, same cell and seeds.",
-    ),
-    PublishedTable(
-        "paired_deltas", "tab:paired-delta", "Paired changes of NLL and Brier",
-        "Change against the uncalibrated model of the same seed, mean and standard deviation over three seeds.",
-    ),
-    *map(_cell, list(CELLS)[1:]),
-    PublishedTable(
-        "parameter_overhead", "tab:overhead-params", "Parameter counts",
-        "Millions of parameters without and with the routing path, and what the path adds.",
-    ),
-    PublishedTable(
-        "gap_robustness", "tab:gap-robustness", "Robustness of the gap, seed 0",
-        "The gaps of the first table with bootstrap intervals for both statistics; printed with statistics as rows, "
-        "kept here with variants as rows.",
-    ),
-    PublishedTable(
-        "per_seed_diagnostics", "tab:perseed-swin-c10-diagnostic", "Gap diagnostics by seed",
-        "Swin-Tiny on CIFAR-10, every seed of both variants: accuracy, gaps, support, permutation p and decision.",
-    ),
-    PublishedTable(
-        "bandwidth", "tab:bw-sensitivity", "Bandwidth of AR-CondCal",
-        "Five ways to choose the kernel bandwidth, pooled over eight CIFAR-10 runs.",
-    ),
-    PublishedTable(
-        "probe_sanity", "tab:probe-sanity", "Probe audit",
-        "Held-out R² of five regressors of the calibration error, pooled over 18 runs.",
-    ),
-    PublishedTable(
-        "feature_ablation_vit", "tab:feature-ablation-vit", "Second features on ViT-B/16",
-        "ECE of the kernel calibrator with each second feature, four single-seed ViT-B/16 cells.",
-    ),
-    PublishedTable(
-        "vit_headline", "tab:vit-cross-arch-headline", "Calibrators on ViT-B/16",
-        "Four calibrators on three single-seed ViT-B/16 cells, three decimals.",
-    ),
-    PublishedTable(
-        "raw_summary", "tab:seed-variance-raw", "Raw metrics, Swin-Tiny / CIFAR-10",
-        "Accuracy, ECE, NLL and Brier before calibration, mean and standard deviation over three seeds.",
-    ),
-    PublishedTable(
-        "replication_summary", "tab:replication-summary", "Raw metrics of all completed cells",
-        "Accuracy, ECE, NLL and Brier before calibration by backbone, data set and variant, with the DrLoc control.",
-    ),
-    PublishedTable(
-        "ar_sweep", "tab:ar-sweep", "The 30-run sweep",
-        "Gaps, smallest permutation p and number of rejections by cell.",
-    ),
-    PublishedTable(
-        "ablation_plan", "tab:ablation-plan", "Summary of the ablation",
-        "One row that lists the block sizes tried and quotes three raw worst-tertile ECEs.",
-    ),
-    PublishedTable(
-        "block_sizes", "tab:blocksize-ablation", "Block sizes",
-        "Swin-Tiny on CIFAR-10 by block size: raw ECE, raw worst-tertile ECE and that of AR-CondCal.",
-    ),
-    PublishedTable(
-        "naive_probe", "tab:routing-probe", "Probe without capacity control",
-        "Held-out R² of a linear confidence probe, a linear full-profile probe and a full-profile network, by run.",
-    ),
-    PublishedTable(
-        "feature_ablation", "tab:feature_ablation", "Second features on Swin-Tiny",
-        "ECE of the kernel calibrator with each of seven second features, seed 0, and the difference to two controls.",
-    ),
-    PublishedTable(
-        "external_finetune", "tab:external-ft-vit-b16", "External runs: fine-tuned ViT-B/16",
-        "Accuracy, ECE, NLL and Brier from another training pipeline and protocol.",
-    ),
-    PublishedTable(
-        "external_scratch", "tab:external-scr-vit", "External runs: small ViT from scratch",
-        "Accuracy, ECE, NLL and Brier from another training pipeline and protocol; one cell is missing.",
-    ),
-    PublishedTable(
-        "external_audit", "tab:ext-robustness-compressed", "External runs: stress tests",
-        "The numbers quoted in the summary of stress tests on the external runs; row and column names are ours.",
-    ),
-    PublishedTable(
-        "vanilla_backbones", "app:generality-vanilla", "Backbones without routing",
-        "The probe without capacity control on three pretrained backbones, with hidden-state summaries as profile.",
-    ),
-)  # fmt: skip
-TABLES: Mapping[str, PublishedTable] = MappingProxyType({table.name: table for table in _TABLES})
+TABLES: Mapping[str, PublishedTable] = MappingProxyType({row["name"]: PublishedTable(**row) for row in words("tables")})
 
 
 def load(table: str) -> pd.DataFrame:

@@ -2,25 +2,49 @@
 
 `audit()` gives one `ClaimResult` per statement: what is stated, what the tables give, and whether the two agree.
 Printed numbers are intervals (`engine.paper.claims.rounding`), so that rounding alone never makes a difference.
+What is claimed and where stands in `data/paper/words/claims.csv`; the modules here hold the arithmetic.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from engine.paper import published
 from engine.paper.claims import blocks, calibration, gaps, models, probes, scores, studies, sweep
-from engine.paper.claims.registry import OUTCOMES, Claim, ClaimResult, Finding, MissingCell, Outcome, Paper
+from engine.paper.claims.registry import CHECKS, OUTCOMES, Finding, MissingCell, Outcome, Paper
 
-__all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit", "summarise"]
 
-_TOPICS = (
-    gaps.GAPS, sweep.TOPIC, calibration.CALIBRATION, calibration.OTHER_CELLS, gaps.SEEDS, scores.TOPIC,
-    studies.BANDWIDTH, studies.FEATURES, probes.TOPIC, models.RAW_MODELS, blocks.BLOCKS, studies.SIZES,
-    blocks.PARAMETERS, models.EXTERNAL,
-)  # fmt: skip
-CLAIMS: tuple[Claim, ...] = tuple(claim for topic in _TOPICS for claim in topic.claims)
+@dataclass(frozen=True)
+class Claim:
+    """A checkable statement of the paper, in our words, where it is made (the paper's label), and what recomputes it.
+
+    how : how the two numbers are compared; empty where that depends on the tables, and the check says it.
+    """
+
+    key: str
+    topic: str
+    claim: str
+    where: str
+    how: str
+    check: Callable[[Paper], Finding]
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """One audited claim."""
+
+    key: str
+    topic: str
+    claim: str
+    where: str
+    stated: str
+    recomputed: str
+    outcome: Outcome
+    how: str
+
+
+CLAIMS = tuple(Claim(**row, check=CHECKS[row["key"]]) for row in published.words("claims"))
 """Every claim, topic by topic in the order in which a reader of the paper meets them."""
 
 
@@ -42,14 +66,15 @@ def audit(tables: Mapping[str, pd.DataFrame] | None = None) -> list[ClaimResult]
 
 def _result(claim: Claim, paper: Paper, own: bool) -> ClaimResult:
     try:
-        finding = claim.check(paper)
+        found = claim.check(paper)
     except MissingCell as missing:
-        finding = Finding("", "", "not checkable", str(missing))
+        found = Finding("", "", "not checkable", str(missing))
     except (LookupError, ValueError, ArithmeticError) as error:
         if own:  # the paper's own tables are complete, so this is a fault of the claim
             raise
-        finding = Finding("", "", "not checkable", f"the tables given do not allow it ({error})")
-    return ClaimResult(claim.key, claim.topic, claim.claim, claim.where, **asdict(finding))
+        found = Finding("", "", "not checkable", f"the tables given do not allow it ({error})")
+    what = (found.stated, found.recomputed, found.outcome, found.how or claim.how)
+    return ClaimResult(claim.key, claim.topic, claim.claim, claim.where, *what)
 
 
 def as_frame(results: list[ClaimResult]) -> pd.DataFrame:

@@ -3,14 +3,11 @@
 import re
 
 from engine.paper.claims.compare import beside, cells_agree, column_follows, show
-from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.registry import Finding, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import Rounded, ordered
 from engine.paper.published import AR_CONDCAL, RAW
 
-BLOCKS = Topic("Block sizes")
-
-_BLOCKS_TABLE, _BLOCKS_LABEL = "block_sizes", "tab:blocksize-ablation"
-_PLAN, _PLAN_LABEL = "ablation_plan", "tab:ablation-plan"
+_BLOCKS_TABLE, _PLAN = "block_sizes", "ablation_plan"
 _ROW = "Block-size / Swin-Tiny / CIFAR-10"
 _WORST = "Raw worst-tertile ECE"
 _COLUMNS = {
@@ -25,32 +22,31 @@ def _sizes(paper: Paper) -> dict[int, str]:
     return {int(row.split()[1]): row for row in paper.rows(_BLOCKS_TABLE) if row.startswith("block-size ")}
 
 
-@BLOCKS.claim("Raw worst-tertile ECE at b = 2 and near b = 4 and 6, as summarised", _PLAN_LABEL)
+@claim
 def block_sizes_summarised(paper: Paper) -> Finding:
     near = "Raw worst-tertile ECE near b4/b6"
     cells = {
         f"b = {size}": ((_PLAN, _ROW, column), (_BLOCKS_TABLE, _sizes(paper)[size], _WORST))
         for size, column in ((2, "Raw worst-tertile ECE at b2"), (4, near), (6, near))
     }
-    return cells_agree(paper, cells, "against tab:blocksize-ablation")
+    return cells_agree(paper, cells)
 
 
-@BLOCKS.claim("Raw worst-tertile ECE of Full-AR, as summarised", _PLAN_LABEL)
+@claim
 def full_ar_summarised(paper: Paper) -> Finding:
     here, there = (_PLAN, _ROW, "Raw worst-tertile ECE of Full-AR"), (_BLOCKS_TABLE, "Full-AR", _WORST)
-    how = "Full-AR row of tab:blocksize-ablation"
-    return decide(paper.agree(here, there), paper.cell(*here).printed, paper.shown(*there), how)
+    return decide(paper.agree(here, there), paper.cell(*here).printed, paper.shown(*there))
 
 
-@BLOCKS.claim("The summary lists the block sizes of the table", _PLAN_LABEL)
+@claim
 def block_sizes_listed(paper: Paper) -> Finding:
     text = paper.cell(_PLAN, _ROW, "Values").printed
     sizes = {int(size) for size in re.findall(r"b(\d+)", text)}, set(_sizes(paper))
     listed, found = (", ".join(f"b{size}" for size in sorted(of)) for of in sizes)
-    return decide(listed == found, listed, found, "single-seed rows of tab:blocksize-ablation")
+    return decide(listed == found, listed, found)
 
 
-@BLOCKS.claim("Raw worst-tertile ECE is about 0.1449 for b = 4, 6, 8 and 12", _BLOCKS_LABEL)
+@claim
 def block_size_plateau(paper: Paper) -> Finding:
     said = paper.said("block-size plateau")
     sizes = _sizes(paper)
@@ -59,24 +55,23 @@ def block_size_plateau(paper: Paper) -> Finding:
         (f"b = {b}", abs(paper.value(_BLOCKS_TABLE, sizes[b], _WORST) - said).fits_within(0.0005))
         for b in (4, 6, 8, 12)
     ]
-    return all_of(parts, f"about {show(said, 4)}", "within 0.0005")
+    return all_of(parts, f"about {show(said, 4)}")
 
 
-@BLOCKS.claim("Among the block sizes the raw worst-tertile ECE peaks at b = 2", _BLOCKS_LABEL)
+@claim
 def block_size_peak(paper: Paper) -> Finding:
     values = {size: paper.value(_BLOCKS_TABLE, row, _WORST) for size, row in _sizes(paper).items()}
     found = ", ".join(f"b = {size}: {show(value, 4)}" for size, value in values.items())
     holds = all(value.may_be_at_most(values[2]) for value in values.values())
-    return decide(holds, "b = 2", found, "single-seed rows")
+    return decide(holds, "b = 2", found)
 
 
-@BLOCKS.claim("Block size of the default Block-AR with three seeds", _BLOCKS_LABEL)
+@claim
 def default_block_size(paper: Paper) -> Finding:
     stated = paper.said_count("default block size")
     rows = [row for row in paper.rows(_BLOCKS_TABLE) if row.startswith("Block-AR")]
     sizes = [int(size) for row in rows for size in re.findall(r"b=(\d+)", row)]
-    how = "the caption's default and the table's three-seed row"
-    return decide(sizes == [stated], f"b = {stated}", ", ".join(rows), how)
+    return decide(sizes == [stated], f"b = {stated}", ", ".join(rows))
 
 
 def _same_cell(paper: Paper, row: str, table: str) -> Finding:
@@ -84,69 +79,52 @@ def _same_cell(paper: Paper, row: str, table: str) -> Finding:
     for column, cell in _COLUMNS.items():
         here, there = (_BLOCKS_TABLE, row, column), (table, *cell)
         parts.append((f"{column} {paper.shown(*here)} beside {paper.shown(*there)}", paper.agree(here, there)))
-    return all_of(parts, "three-seed row", f"mean and standard deviation against the table {table}")
+    return all_of(parts, "three-seed row")
 
 
-BLOCKS.register(
-    _same_cell, "block_row_matches_main", "The three-seed Block-AR row repeats the main calibration table",
-    _BLOCKS_LABEL, "Block-AR (b=2)", "calibration",
-)  # fmt: skip
-BLOCKS.register(
-    _same_cell, "full_row_matches_cell", "The three-seed Full-AR row repeats the Full-AR calibration table",
-    _BLOCKS_LABEL, "Full-AR", "calibration_swin_c10_full",
-)  # fmt: skip
+register("block_row_matches_main", _same_cell, "Block-AR (b=2)", "calibration")
+register("full_row_matches_cell", _same_cell, "Full-AR", "calibration_swin_c10_full")
 
 
-@BLOCKS.claim("The single b = 2 run can be one of the three b = 2 seeds of the main Block-AR cell", "fig:blocksize")
+@claim
 def block_two_is_reused(paper: Paper) -> Finding:
     row = _sizes(paper)[2]
     parts = [
         beside(paper, column, paper.value(_BLOCKS_TABLE, row, column), "calibration", *cell)
         for column, cell in _COLUMNS.items()
     ]
-    return all_of(parts, "reused", "one of three numbers lies within sqrt(2) std of their mean")
+    return all_of(parts, "reused")
 
 
-PARAMETERS = Topic("Parameter counts")
-
-_PARAMETERS_TABLE, _PARAMETERS_LABEL = "parameter_overhead", "tab:overhead-params"
-
-_WIDTHS = {
-    "ViT-B/16": ((768, 24),),
-    "DeiT-Small": ((384, 24),),
-    "Swin-Tiny": ((96, 4), (192, 4), (384, 12), (768, 4)),
-}
+_PARAMETERS_TABLE = "parameter_overhead"
+_WIDTHS = {"ViT-B/16": ((768, 24),), "DeiT-Small": ((384, 24),), "Swin-Tiny": ((96, 4), (192, 4), (384, 12), (768, 4))}
 """Width and number of sub-layers, stage by stage."""
 
 
-@PARAMETERS.claim("Block-AR and Full-AR have the same number of parameters on every backbone", _PARAMETERS_LABEL)
+@claim
 def variants_share_parameters(paper: Paper) -> Finding:
     full, block = (paper.numbers(_PARAMETERS_TABLE, variant) for variant in ("Full-AR", "Block-AR"))
-    return all_of([(row, full[row] == block[row]) for row in full], "equal", "the two printed counts of each backbone")
+    return all_of([(row, full[row] == block[row]) for row in full], "equal")
 
 
 def _added(paper: Paper, row: str) -> Rounded:
     return paper.value(_PARAMETERS_TABLE, row, "Full-AR") - paper.value(_PARAMETERS_TABLE, row, "Baseline")
 
 
-PARAMETERS.register(
-    column_follows, "parameter_difference", "The added parameters are the difference of the two counts",
-    _PARAMETERS_LABEL, _PARAMETERS_TABLE, "Δ params", _added, "Full-AR minus Baseline, millions",
-)  # fmt: skip
-PARAMETERS.register(
-    column_follows, "parameter_share", "The added share in percent is the difference over the baseline",
-    _PARAMETERS_LABEL, _PARAMETERS_TABLE, "Δ (%)",
-    lambda paper, row: _added(paper, row) / paper.value(_PARAMETERS_TABLE, row, "Baseline") * 100,
-    "100 (Full-AR - Baseline) / Baseline",
-)  # fmt: skip
+def _share(paper: Paper, row: str) -> Rounded:
+    return _added(paper, row) / paper.value(_PARAMETERS_TABLE, row, "Baseline") * 100
 
 
-@PARAMETERS.claim("The routing path adds less than 0.1 % of the parameters on every backbone", "app:overhead")
+register("parameter_difference", column_follows, _PARAMETERS_TABLE, "Δ params", _added)
+register("parameter_share", column_follows, _PARAMETERS_TABLE, "Δ (%)", _share)
+
+
+@claim
 def overhead_is_small(paper: Paper) -> Finding:
     limit = paper.said("overhead in percent", "below").value
     shares = ordered(paper.numbers(_PARAMETERS_TABLE, "Δ (%)").values())
     holds = all(share.may_be_at_most(limit) for share in shares)
-    return decide(holds, f"< {limit:g} %", f"at most {show(shares[-1], 2)} %", "largest printed share")
+    return decide(holds, f"< {limit:g} %", f"at most {show(shares[-1], 2)} %")
 
 
 def _module(paper: Paper, backbone: str) -> Finding:
@@ -156,12 +134,8 @@ def _module(paper: Paper, backbone: str) -> Finding:
         paper.value(*cell).may_equal(added / 1e6),
         paper.cell(*cell).printed,
         f"+{added / 1e6:.6f} ({added:,} parameters)",
-        "one pseudo-query and one norm weight of the model's width for each of the 24 sub-layers, in millions",
     )
 
 
 for _backbone in _WIDTHS:
-    PARAMETERS.register(
-        _module, f"module_size_{_backbone.split('-')[0].lower()}",
-        f"What the routing module adds to {_backbone}, to three decimals of a million", _PARAMETERS_LABEL, _backbone,
-    )  # fmt: skip
+    register(f"module_size_{_backbone.split('-')[0].lower()}", _module, _backbone)

@@ -6,15 +6,13 @@ from engine.paper.claims.registry import Address, Finding, Paper, all_of, decide
 from engine.paper.claims.rounding import Rounded, decimals, exactly, farthest, mean, std
 from engine.paper.published import STATEMENTS
 
-BOTH_STDS = "standard deviation tried with n and with n - 1"
-
 
 def show(number: Rounded, digits: int) -> str:
     """A number with so many decimals."""
     return f"{number.value:.{digits}f}"
 
 
-def same(paper: Paper, row: str, column: str, found: Callable[[Paper], Rounded], how: str) -> Finding:
+def same(paper: Paper, row: str, column: str, found: Callable[[Paper], Rounded], how: str = "") -> Finding:
     """A stated number agrees with a recomputed one up to rounding."""
     said, text = paper.said(row, column), paper.said_text(row, column)
     sign = "+" if text.startswith("+") else ""
@@ -23,26 +21,26 @@ def same(paper: Paper, row: str, column: str, found: Callable[[Paper], Rounded],
     return decide(said.may_equal(number), stated, show(number, decimals(text) + 1), how)
 
 
-def equal(paper: Paper, stated: Callable[[Paper], object], found: Callable[[Paper], object], how: str) -> Finding:
+def equal(paper: Paper, stated: Callable[[Paper], object], found: Callable[[Paper], object]) -> Finding:
     """A word or a whole number is the same in two places."""
     said, there = str(stated(paper)), str(found(paper))
-    return decide(said == there, said, there, how)
+    return decide(said == there, said, there)
 
 
-def same_count(paper: Paper, row: str, column: str, found: Callable[[Paper], int], how: str) -> Finding:
+def same_count(paper: Paper, row: str, column: str, found: Callable[[Paper], int]) -> Finding:
     """A stated whole number agrees with a count."""
-    return equal(paper, lambda paper: paper.said_count(row, column), found, how)
+    return equal(paper, lambda paper: paper.said_count(row, column), found)
 
 
 def column_follows(
-    paper: Paper, table: str, column: str, found: Callable[[Paper, str], Rounded], how: str, stated: str = ""
+    paper: Paper, table: str, column: str, found: Callable[[Paper, str], Rounded], stated: str = "", how: str = ""
 ) -> Finding:
     """Every number of a column follows from the other columns of its row; stated are the numbers printed."""
     parts = [(row, number.may_equal(found(paper, row))) for row, number in paper.numbers(table, column).items()]
     return all_of(parts, stated or ", ".join(paper.cell(table, row, column).printed for row, _ in parts), how)
 
 
-def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequence[Rounded], how: str) -> Finding:
+def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequence[Rounded]) -> Finding:
     """An aggregate cell `mean ± std` against the values it aggregates; either convention of the std may fit."""
     spreads = [std(values, ddof) for ddof in (0, 1)]
     centre, digits = mean(values), decimals(paper.cell(table, row, column).printed) + 1
@@ -51,7 +49,6 @@ def mean_and_std(paper: Paper, table: str, row: str, column: str, values: Sequen
         said.may_equal(centre) and any(said_std.may_equal(spread) for spread in spreads),
         paper.shown(table, row, column),
         f"{show(centre, digits)} ± {show(spreads[0], digits)} (or {show(spreads[1], digits)})",
-        f"{how}; {BOTH_STDS}",
     )
 
 
@@ -101,18 +98,15 @@ def marks(paper: Paper, table: str, columns: Sequence[str] = (), skip: Collectio
             if len(better) > allowed:
                 wrong.append(f"{column}: {row} is marked, {' and '.join(better)} better")
     return decide(
-        checked > 0 and not wrong,
-        f"{checked} marked numbers",
-        "every mark fits" if not wrong else "; ".join(wrong),
-        "compared with the other rows of the column; numbers that print alike count as tied",
+        checked > 0 and not wrong, f"{checked} marked numbers", "every mark fits" if not wrong else "; ".join(wrong)
     )
 
 
-def cells_agree(paper: Paper, cells: Mapping[str, tuple[Address, Address]], how: str) -> Finding:
+def cells_agree(paper: Paper, cells: Mapping[str, tuple[Address, Address]]) -> Finding:
     """Cells that repeat others, by name; stated are the repeating ones."""
     parts = [(name, paper.agree(here, there)) for name, (here, there) in cells.items()]
     printed = dict.fromkeys(here for here, _ in cells.values())
-    return all_of(parts, ", ".join(paper.cell(*here).printed for here in printed), how)
+    return all_of(parts, ", ".join(paper.cell(*here).printed for here in printed))
 
 
 Quote = tuple[str, str, str, str, str]
@@ -124,7 +118,7 @@ def quoted(paper: Paper, *cells: tuple[str, str]) -> str:
     return ", ".join(paper.shown(STATEMENTS, row, column) for row, column in cells)
 
 
-def repeats(paper: Paper, quotes: Sequence[Quote], how: str, *, scale: float = 1.0) -> Finding:
+def repeats(paper: Paper, quotes: Sequence[Quote], *, scale: float = 1.0) -> Finding:
     """The text quotes cells (`scale` times a cell); a standard deviation in the text is compared too."""
     wrong = []
     for said_row, said_column, table, row, column in quotes:
@@ -136,8 +130,5 @@ def repeats(paper: Paper, quotes: Sequence[Quote], how: str, *, scale: float = 1
             spread = f" ± {cell.std * scale:g}" if cell.printed_std else ""
             wrong.append(f"{row}, {column}: {cell.value * scale:g}{spread}")
     return decide(
-        not wrong,
-        quoted(paper, *((row, column) for row, column, *_ in quotes)),
-        "; ".join(wrong) or "the same",
-        how,
+        not wrong, quoted(paper, *((row, column) for row, column, *_ in quotes)), "; ".join(wrong) or "the same"
     )

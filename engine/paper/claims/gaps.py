@@ -6,12 +6,10 @@ bound is tighter), so a seed's number can contradict an aggregate row without th
 
 import math
 
-from engine.paper.claims.compare import BOTH_STDS, beside, decision_fits, quoted, repeats, show
-from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.compare import beside, decision_fits, quoted, repeats, show
+from engine.paper.claims.registry import Finding, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import Rounded, exactly, std
 from engine.paper.published import AR_CONDCAL, SEED_ROWS, STATEMENTS, TS
-
-GAPS = Topic("Matched-confidence gap")
 
 _SEED0, _ROBUST, _SEEDS = "matched_gap", "gap_robustness", "per_seed_diagnostics"
 _VARIANTS = ("Block-AR", "Full-AR")
@@ -25,40 +23,31 @@ def _repeats_first(paper: Paper, other: str, row_of: dict[str, str]) -> Finding:
         for variant, row in row_of.items()
         for column in columns
     ]
-    return all_of(cells, f"{len(cells)} shared cells", "cell by cell against tab:phenomenon")
+    return all_of(cells, f"{len(cells)} shared cells")
 
 
-GAPS.register(
-    _repeats_first, "robustness_repeats_table", "The robustness table repeats the numbers of the first table",
-    "tab:gap-robustness", _ROBUST, {variant: variant for variant in _VARIANTS},
-)  # fmt: skip
-GAPS.register(
-    _repeats_first, "seed_rows_repeat_table",
-    "The seed-0 rows of the per-seed table repeat the numbers of the first table",
-    "tab:perseed-swin-c10-diagnostic", _SEEDS, {variant: SEED_ROWS[variant][0] for variant in _VARIANTS},
-)  # fmt: skip
-GAPS.register(
-    repeats, "seed_zero_in_text", "Max gap and permutation p of seed 0 quoted in the text", "sec:rq1",
-    [(f"seed 0 {row}", name, _SEED0, row, name) for row in _VARIANTS for name in ("Max gap", "Perm. p")],
-    "against tab:phenomenon",
-)  # fmt: skip
-GAPS.register(
-    repeats, "other_seeds_in_text", "Permutation p of the other two Block-AR seeds", "app:gap-robustness",
-    [("permutation p of the other Block-AR seeds", f"seed {seed}", _SEEDS, _BLOCK[seed], "Perm. p")
-     for seed in (1, 2)],
-    "against tab:perseed-swin-c10-diagnostic",
-)  # fmt: skip
-GAPS.register(
-    repeats, "gap_by_seed_in_text", "Max gap of Block-AR at seed 0 and at seed 2", "sec:rq2",
-    [("max gap by seed", f"seed {seed}", _SEEDS, _BLOCK[seed], "Max gap") for seed in (0, 2)],
-    "against tab:perseed-swin-c10-diagnostic",
-)  # fmt: skip
+register("robustness_repeats_table", _repeats_first, _ROBUST, {variant: variant for variant in _VARIANTS})
+register("seed_rows_repeat_table", _repeats_first, _SEEDS, {variant: SEED_ROWS[variant][0] for variant in _VARIANTS})
+_OTHER_SEEDS, _ENDS = "permutation p of the other Block-AR seeds", ("low", "high")
+_QUOTES = {
+    "seed_zero_in_text": [
+        (f"seed 0 {row}", name, _SEED0, row, name) for row in _VARIANTS for name in ("Max gap", "Perm. p")
+    ],
+    "other_seeds_in_text": [(_OTHER_SEEDS, f"seed {seed}", _SEEDS, _BLOCK[seed], "Perm. p") for seed in (1, 2)],
+    "gap_by_seed_in_text": [("max gap by seed", f"seed {seed}", _SEEDS, _BLOCK[seed], "Max gap") for seed in (0, 2)],
+    "max_gap_intervals_in_text": [
+        (f"max gap interval {row}", end, _ROBUST, row, f"Max gap CI {end}") for row in _VARIANTS for end in _ENDS
+    ],
+    "shared_bins_in_text": [
+        *(("shared bins", variant, _SEED0, variant, "Shared bins") for variant in _VARIANTS),
+        ("shared bins", "total", _SEED0, "Block-AR", "Total bins"),
+    ],
+}
+for _key, _quotes in _QUOTES.items():
+    register(_key, repeats, _quotes)
 
 
-@GAPS.claim(
-    "The column of decisions follows from p at the 5 % level; only Block-AR seed 0 rejects",
-    "tab:perseed-swin-c10-diagnostic",
-)
+@claim
 def decisions_follow_from_p(paper: Paper) -> Finding:
     level = paper.said("level").value
     rows = [row for variant in _VARIANTS for row in SEED_ROWS[variant]]
@@ -68,34 +57,19 @@ def decisions_follow_from_p(paper: Paper) -> Finding:
     return all_of([*parts, ("one rejection, at Block-AR seed 0", only_first)], "one yes", f"p <= {level:g}")
 
 
-GAPS.register(
-    repeats, "max_gap_intervals_in_text", "Bootstrap intervals of the max gap quoted in the text", "app:gap-robustness",
-    [(f"max gap interval {row}", end, _ROBUST, row, f"Max gap CI {end}")
-     for row in _VARIANTS for end in ("low", "high")],
-    "against tab:gap-robustness",
-)  # fmt: skip
-
-
-def _low_in_interval(paper: Paper, variant: str, limit: float, stated: str, how: str) -> Finding:
+def _low_in_interval(paper: Paper, variant: str, limit: float, stated: str) -> Finding:
     """The max gap lies in the lowest part of its interval: 0 at the lower end, 1 at the upper end."""
     low, high = (paper.value(_ROBUST, variant, f"Max gap CI {end}") for end in ("low", "high"))
     position = (paper.value(_ROBUST, variant, "Max gap") - low) / (high - low)
     holds = exactly(0.0).may_be_at_most(position) and position.may_be_at_most(limit)
-    return decide(holds, stated, f"{100 * position.value:.0f} % of the way up", how)
+    return decide(holds, stated, f"{100 * position.value:.0f} % of the way up")
 
 
-GAPS.register(
-    _low_in_interval, "block_gap_in_lower_half",
-    "The Block-AR max gap lies in the lower half of its bootstrap interval",
-    "app:gap-robustness", "Block-AR", 0.5, "lower half", "position in its interval",
-)  # fmt: skip
-GAPS.register(
-    _low_in_interval, "full_gap_at_lower_edge", "The Full-AR max gap lies at the lower edge of its bootstrap interval",
-    "app:gap-robustness", "Full-AR", 0.1, "lower edge", "within the lowest tenth",
-)  # fmt: skip
+register("block_gap_in_lower_half", _low_in_interval, "Block-AR", 0.5, "lower half")
+register("full_gap_at_lower_edge", _low_in_interval, "Full-AR", 0.1, "lower edge")
 
 
-@GAPS.claim("The Full-AR weighted gap lies below its own bootstrap interval", "app:gap-robustness")
+@claim
 def full_weighted_gap_below_interval(paper: Paper) -> Finding:
     point, low = (paper.said("weighted gap Full-AR", column) for column in ("point", "low"))
     parts = [
@@ -103,35 +77,27 @@ def full_weighted_gap_below_interval(paper: Paper) -> Finding:
         ("the bound rounds to the table's", low.may_equal(paper.value(_ROBUST, "Full-AR", "Wt. gap CI low"))),
         ("the point is below the bound", point.may_be_at_most(low)),
     ]
-    return all_of(parts, f"{show(point, 4)} below {show(low, 4)}", "text and tab:gap-robustness")
+    return all_of(parts, f"{show(point, 4)} below {show(low, 4)}")
 
 
-@GAPS.claim("The weighted-gap intervals of the two variants overlap", "app:gap-robustness")
+@claim
 def weighted_intervals_overlap(paper: Paper) -> Finding:
     low = [paper.value(_ROBUST, variant, "Wt. gap CI low") for variant in _VARIANTS]
     high = [paper.value(_ROBUST, variant, "Wt. gap CI high") for variant in _VARIANTS]
     left, right = max(value.value for value in low), min(value.value for value in high)
     holds = low[0].may_be_at_most(high[1]) and low[1].may_be_at_most(high[0])
-    return decide(holds, "overlapping", f"common part [{left:.3f}, {right:.3f}]", "the two printed intervals")
+    return decide(holds, "overlapping", f"common part [{left:.3f}, {right:.3f}]")
 
 
-GAPS.register(
-    repeats, "shared_bins_in_text", "Number of bins that both outer tertiles share", "app:gap-robustness",
-    [*(("shared bins", variant, _SEED0, variant, "Shared bins") for variant in _VARIANTS),
-     ("shared bins", "total", _SEED0, "Block-AR", "Total bins")],
-    "against tab:phenomenon",
-)  # fmt: skip
-
-
-@GAPS.claim("Tens to hundreds of samples in each shared bin of seed 0", "app:gap-robustness")
+@claim
 def support_is_not_tiny(paper: Paper) -> Finding:
     columns = ("Support min", "Support q25", "Support median")
     counts = [paper.count(_SEED0, variant, column) for variant in _VARIANTS for column in columns]
-    holds, how = min(counts) >= 10 and max(counts) < 1000, "minimum, lower quartile and median of the smaller group"
-    return decide(holds, "tens to hundreds", f"{min(counts)} to {max(counts)}", how)
+    holds = min(counts) >= 10 and max(counts) < 1000
+    return decide(holds, "tens to hundreds", f"{min(counts)} to {max(counts)}")
 
 
-@GAPS.claim("A p above 0.025 goes with a max gap below the 97.5th percentile of its null", "tab:phenomenon")
+@claim
 def p_fits_null_quantile(paper: Paper) -> Finding:
     def fits(variant: str) -> bool:
         gap, quantile, p = (paper.value(_SEED0, variant, column) for column in ("Max gap", "Null q.975", "Perm. p"))
@@ -140,10 +106,10 @@ def p_fits_null_quantile(paper: Paper) -> Finding:
         return p.high >= 0.025 or quantile.may_be_at_most(gap)
 
     parts = [(variant, fits(variant)) for variant in _VARIANTS]
-    return all_of(parts, "p beside the null's percentile", "both come from one null distribution")
+    return all_of(parts, "p beside the null's percentile")
 
 
-@GAPS.claim("Permutation p-values come from 5,000 permutations", "app:gap-robustness")
+@claim
 def p_values_are_possible(paper: Paper) -> Finding:
     n = paper.said_count("permutations")
 
@@ -158,12 +124,9 @@ def p_values_are_possible(paper: Paper) -> Finding:
     sources += [("ar_sweep", row) for row in paper.rows("ar_sweep")]
     values = [(row, paper.value(table, row, "Perm. p")) for table, row in sources]
     parts = [(f"{row}: {p.value:g}", possible(p)) for row, p in values]
-    return all_of(parts, f"multiples of 1/{n} or 1/{n + 1}", "three decimals leave room for several multiples each")
+    return all_of(parts, f"multiples of 1/{n} or 1/{n + 1}")
 
 
-SEEDS = Topic("Single seeds beside three-seed rows")
-
-_REACHABLE = "one of three numbers lies within sqrt(2) std of their mean"
 _MAIN, _ABLATION = "calibration", "feature_ablation"
 _ROW_OF_FEATURE = {
     "Confidence only": "Conf-only",
@@ -183,49 +146,40 @@ def _two_seeds(paper: Paper, method: str) -> Finding:
         any(spread.may_equal(found) for found in spreads) and exactly(0.0).may_be_at_most(middle),
         f"{show(first, 4)} and {show(last, 4)} beside {paper.shown(_MAIN, method, 'ECE')}",
         f"third seed {show(middle, 4)}, std {show(spreads[0], 4)} (or {show(spreads[1], 4)})",
-        f"third seed from the mean of tab:calibration_block_ar; {BOTH_STDS}",
     )
 
 
 for _method, _key in ((TS, "ts"), (AR_CONDCAL, "ar_condcal")):
-    SEEDS.register(
-        _two_seeds, f"two_seeds_{_key}",
-        f"ECE of {_method} at seeds 0 and 2 fits its mean and standard deviation over three seeds",
-        "app:cross-arch-multiseed", _method,
-    )  # fmt: skip
+    register(f"two_seeds_{_key}", _two_seeds, _method)
 
 
-@SEEDS.claim(
-    "ECEs of four methods at seed 2 fit their means and standard deviations over three seeds",
-    "app:cross-arch-multiseed",
-)
+@claim
 def seed_two_fits_table(paper: Paper) -> Finding:
     methods = [method for method in paper.said_columns("seed-2 ECE") if method not in (TS, AR_CONDCAL)]
     parts = [beside(paper, name, paper.said("seed-2 ECE", name), _MAIN, name, "ECE") for name in methods]
     stated = quoted(paper, *(("seed-2 ECE", method) for method in methods))
-    return all_of(parts, stated, f"{_REACHABLE} (tab:calibration_block_ar)")
+    return all_of(parts, stated)
 
 
-@SEEDS.claim("At seed 2 AR-CondCal and four other methods have a lower ECE than TS", "app:cross-arch-multiseed")
+@claim
 def seed_two_order(paper: Paper) -> Finding:
     others = [method for method in paper.said_columns("seed-2 ECE") if method != TS]
     reference = paper.said("seed-2 ECE", TS)
     parts = [(method, paper.said("seed-2 ECE", method).may_be_at_most(reference)) for method in others]
-    return all_of(parts, f"below {show(reference, 4)}", "the numbers stated for seed 2")
+    return all_of(parts, f"below {show(reference, 4)}")
 
 
-@SEEDS.claim("ECE of AR-CondCal at seed 0: text and feature ablation", "app:cross-arch-multiseed")
+@claim
 def seed_zero_ar_condcal(paper: Paper) -> Finding:
     said = paper.said("seed-0 ECE", AR_CONDCAL)
     found = paper.value(_ABLATION, "CIFAR-10 / Depth-variance r_std", "Block-AR ECE")
-    how = "the depth-variance row of tab:feature_ablation is AR-CondCal on Swin-Tiny / CIFAR-10 / Block-AR, seed 0"
-    return decide(said.may_equal(found), show(said, 4), show(found, 4), how)
+    return decide(said.may_equal(found), show(said, 4), show(found, 4))
 
 
 def _ablation(paper: Paper, data: str, variant: str, table: str) -> Finding:
     cells = {row: (_ABLATION, f"{data} / {feature}", f"{variant} ECE") for feature, row in _ROW_OF_FEATURE.items()}
     parts = [beside(paper, row, paper.value(*cell), table, row, "ECE") for row, cell in cells.items()]
-    return all_of(parts, ", ".join(paper.cell(*cell).printed for cell in cells.values()), _REACHABLE)
+    return all_of(parts, ", ".join(paper.cell(*cell).printed for cell in cells.values()))
 
 
 for _data, _variant, _table in (
@@ -234,14 +188,12 @@ for _data, _variant, _table in (
     ("CIFAR-100", "Block-AR", "calibration_swin_c100_block"),
     ("CIFAR-100", "Full-AR", "calibration_swin_c100_full"),
 ):
-    SEEDS.register(
-        _ablation, f"ablation_seed_{_data.replace('CIFAR-', 'c')}_{_variant[:-3].lower()}",
-        f"Seed-0 ECEs of the kernel family in the feature ablation fit the three-seed row ({_data}, {_variant})",
-        "tab:feature_ablation", _data, _variant, _table,
-    )  # fmt: skip
+    register(
+        f"ablation_seed_{_data.replace('CIFAR-', 'c')}_{_variant[:-3].lower()}", _ablation, _data, _variant, _table
+    )
 
 
-@SEEDS.claim("ECE of AR-CondCal over two Full-AR seeds fits its seed-0 value in the feature ablation", "fig:bench-full")
+@claim
 def two_seed_figure(paper: Paper) -> Finding:
     said, spread = paper.band(STATEMENTS, "Full-AR over two seeds", "AR-CondCal ECE")
     first = paper.value(_ABLATION, "CIFAR-10 / Depth-variance r_std", "Full-AR ECE")
@@ -251,5 +203,4 @@ def two_seed_figure(paper: Paper) -> Finding:
         any(spread.may_equal(found) for found in spreads),
         quoted(paper, ("Full-AR over two seeds", "AR-CondCal ECE")),
         f"seed 0 {show(first, 4)}, so seed 1 {show(second, 4)}: std {show(spreads[0], 4)} (or {show(spreads[1], 4)})",
-        f"second seed from the mean; {BOTH_STDS}",
     )

@@ -4,26 +4,23 @@ from functools import partial
 from itertools import permutations
 
 from engine.paper.claims.compare import bands_overlap, equal, repeats, same_count, show, within_band
-from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.registry import Finding, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import ordered
 from engine.paper.claims.sweep import seeds_aggregated
 from engine.paper.published import CELLS, RAW, SEED_ROWS, STATEMENTS
 
-RAW_MODELS = Topic("Models before calibration")
-
-_SUMMARY, _RAW_LABEL, _SEEDS = "raw_summary", "tab:seed-variance-raw", "per_seed_diagnostics"
-_ALL, _ALL_LABEL = "replication_summary", "tab:replication-summary"
+_SUMMARY, _SEEDS, _ALL = "raw_summary", "per_seed_diagnostics", "replication_summary"
 _METRICS = ("Acc@1", "ECE", "NLL", "Brier")
 
 
-@RAW_MODELS.claim("The Swin-Tiny CIFAR-10 rows of the two raw summaries are the same", _ALL_LABEL)
+@claim
 def raw_summaries_agree(paper: Paper) -> Finding:
     parts = [
         (f"{row} {metric}", paper.agree((_SUMMARY, row, metric), (_ALL, f"Swin-Tiny / C-10 / {row}", metric)))
         for row in paper.rows(_SUMMARY)
         for metric in _METRICS
     ]
-    return all_of(parts, f"{len(parts)} cells", "mean and standard deviation, tab:seed-variance-raw")
+    return all_of(parts, f"{len(parts)} cells")
 
 
 def _raw_row(paper: Paper, table: str) -> Finding:
@@ -32,23 +29,16 @@ def _raw_row(paper: Paper, table: str) -> Finding:
         here, there = (_ALL, CELLS[table], metric), (table, RAW, metric)
         printed.append(f"{metric} {paper.cell(*here).printed}")
         parts.append((f"{printed[-1]} beside {paper.cell(*there).printed}", paper.agree(there, here)))
-    return all_of(parts, ", ".join(printed), f"uncalibrated row of the table {table}, same seeds and half")
+    return all_of(parts, ", ".join(printed))
 
 
 for _table, _cell in CELLS.items():
-    RAW_MODELS.register(
-        _raw_row, f"raw_{_cell.lower().replace(' / ', '_').replace('-', '')}",
-        f"Raw metrics of {_cell}: summary and calibration table", _ALL_LABEL, _table,
-    )  # fmt: skip
+    register(f"raw_{_cell.lower().replace(' / ', '_').replace('-', '')}", _raw_row, _table)
 for _variant in SEED_ROWS:
-    RAW_MODELS.register(
-        seeds_aggregated, f"raw_accuracy_{_variant[:-3].lower()}",
-        f"Accuracy of Swin-Tiny / CIFAR-10 / {_variant}: mean and standard deviation of its three seeds",
-        _RAW_LABEL, _SUMMARY, _variant, _variant, "Acc@1",
-    )  # fmt: skip
+    register(f"raw_accuracy_{_variant[:-3].lower()}", seeds_aggregated, _SUMMARY, _variant, _variant, "Acc@1")
 
 
-@RAW_MODELS.claim("One seed of Swin-Tiny is near 0.76 accuracy, the other two near 0.92", _RAW_LABEL)
+@claim
 def low_accuracy_seed(paper: Paper) -> Finding:
     low, others = paper.said("low-accuracy seed", "low"), paper.said("low-accuracy seed", "others")
     found = {name: ordered(paper.numbers(_SEEDS, "Acc@1", rows).values()) for name, rows in SEED_ROWS.items()}
@@ -58,25 +48,20 @@ def low_accuracy_seed(paper: Paper) -> Finding:
         for values in found.values()
     ]
     listed = "; ".join(f"{name}: {', '.join(show(value, 3) for value in values)}" for name, values in found.items())
-    how = "tab:perseed-swin-c10-diagnostic; within 0.01 in either variant would do (Baseline seeds are not listed)"
-    return decide(any(near), f"about {show(low, 2)} and {show(others, 2)}", listed, how)
+    return decide(any(near), f"about {show(low, 2)} and {show(others, 2)}", listed)
 
 
-@RAW_MODELS.claim(
-    "Mean accuracies of the three Swin-Tiny variants lie within each other's standard deviations", _RAW_LABEL
-)
+@claim
 def accuracies_indistinguishable(paper: Paper) -> Finding:
     bands = {row: paper.band(_SUMMARY, row, "Acc@1") for row in paper.rows(_SUMMARY)}
     parts = [
         (f"{one} in the band of {other}", within_band(bands[one][0], *bands[other]))
         for one, other in permutations(bands, 2)
     ]
-    return all_of(parts, "indistinguishable", "mean against mean ± std of the other variants")
+    return all_of(parts, "indistinguishable")
 
 
-@RAW_MODELS.claim(
-    "Raw ECE of DrLoc lies within the seed band of the Baseline on both backbones and data sets", _ALL_LABEL
-)
+@claim
 def drloc_in_baseline_band(paper: Paper) -> Finding:
     cells = [f"{backbone} / {data}" for backbone in ("Swin-Tiny", "DeiT-Small") for data in ("C-10", "C-100")]
     outside, overlapping = [], 0
@@ -87,29 +72,26 @@ def drloc_in_baseline_band(paper: Paper) -> Finding:
             outside.append(cell)
     found = f"inside in {len(cells) - len(outside)} of {len(cells)}"
     found += (f" (not {', '.join(outside)})" if outside else "") + f"; the two bands may overlap in {overlapping}"
-    return decide(not outside, "within the band", found, "DrLoc mean against Baseline mean ± std")
+    return decide(not outside, "within the band", found)
 
 
-RAW_MODELS.register(
-    repeats, "vit_pilot_accuracy", "Accuracies of the two ViT-B/16 pilots", "app:cross-arch-multiseed",
+register(
+    "vit_pilot_accuracy",
+    repeats,
     [("ViT pilot accuracy", variant, _ALL, f"ViT-B/16 / C-10 / {variant}", "Acc@1") for variant in SEED_ROWS],
-    "against tab:replication-summary",
-)  # fmt: skip
+)
 
 
-@RAW_MODELS.claim("Last-epochs ensembles raise the worst-tertile ECE on both data sets", "fig:temporal-ensemble")
+@claim
 def temporal_ensemble(paper: Paper) -> Finding:
     changes = [paper.said("temporal ensemble", data).value for data in ("CIFAR-10", "CIFAR-100")]
     stated = ", ".join(f"{change:+.4f}" for change in changes)
-    return Finding(stated, "", "not checkable", "the figure's numbers are in no table")
+    return Finding(stated, "", "not checkable")
 
 
-EXTERNAL = Topic("External runs")
-
-_AUDIT, _EXTERNAL_LABEL = "external_audit", "tab:ext-robustness-compressed"
 _DATA = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
-_SCRATCH, _FINETUNE = "external_scratch", "external_finetune"
-_SUITE, _RANKS = "Scratch small-ViT suite", "Cross-cell ranking"
+_AUDIT, _SCRATCH, _FINETUNE = "external_audit", "external_scratch", "external_finetune"
+_SUITE, _TUNED, _RANKS = "Scratch small-ViT suite", "Fine-tuned ViT-B/16 suite", "Cross-cell ranking"
 _SPLITS = "Random calibration splits, DeiT-Tiny on CIFAR-100"
 _LIFT, _BLOCKS = "Routing on top of logit-norm", "Block sizes, scratch small ViT on CIFAR-100"
 
@@ -125,42 +107,28 @@ def _band(paper: Paper, source: str, row: str, column: str, data_sets: tuple[str
         not outside,
         f"[{show(low, 3)}, {show(high, 3)}]",
         f"{show(found[0], 4)} to {show(found[-1], 4)}" + (f"; outside: {', '.join(outside)}" if outside else ""),
-        f"ECE column of tab:external-scr-vit, {' and '.join(data_sets)}",
     )
 
 
-EXTERNAL.register(
-    _band, "scratch_band_text", "ECE band of the scratch small-ViT suite, as the text says", "app:external",
-    STATEMENTS, "scratch suite ECE band", "", _DATA,
-)  # fmt: skip
-EXTERNAL.register(
-    _band, "scratch_band_table", "ECE band of the scratch small-ViT suite on CIFAR-100 and Tiny-ImageNet",
-    _EXTERNAL_LABEL, _AUDIT, _SUITE, "ECE band ", _DATA[1:],
-)  # fmt: skip
+register("scratch_band_text", _band, STATEMENTS, "scratch suite ECE band", "", _DATA)
+register("scratch_band_table", _band, _AUDIT, _SUITE, "ECE band ", _DATA[1:])
 
 
 def _available(table: str, paper: Paper) -> int:
     return sum(paper.has(table, row, "ECE") for row in paper.rows(table))
 
 
-EXTERNAL.register(
-    equal, "scratch_cells", "Number of cells of the scratch small-ViT suite that are available", _EXTERNAL_LABEL,
+register(
+    "scratch_cells",
+    equal,
     lambda paper: " of ".join(str(paper.count(_AUDIT, _SUITE, f"Cells {of}")) for of in ("available", "in the grid")),
     lambda paper: f"{_available(_SCRATCH, paper)} of {len(paper.rows(_SCRATCH))}",
-    "rows of tab:external-scr-vit with numbers",
-)  # fmt: skip
-EXTERNAL.register(
-    equal, "finetune_cells", "Number of cells of the fine-tuned suite", _EXTERNAL_LABEL,
-    lambda paper: paper.count(_AUDIT, "Fine-tuned ViT-B/16 suite", "Cells"), partial(_available, _FINETUNE),
-    "rows of tab:external-ft-vit-b16 with numbers",
-)  # fmt: skip
-EXTERNAL.register(
-    same_count, "stress_tests", "Number of stress tests on the external runs", "app:external", "external stress tests",
-    "value", lambda paper: len(paper.rows(_AUDIT)), "rows of tab:ext-robustness-compressed",
-)  # fmt: skip
+)
+register("finetune_cells", equal, lambda paper: paper.count(_AUDIT, _TUNED, "Cells"), partial(_available, _FINETUNE))
+register("stress_tests", same_count, "external stress tests", "value", lambda paper: len(paper.rows(_AUDIT)))
 
 
-@EXTERNAL.claim("Rank-1 shares are whole numbers of the 40 external cells", _EXTERNAL_LABEL)
+@claim
 def rank_one_shares(paper: Paper) -> Finding:
     cells = paper.count(_AUDIT, _RANKS, "Cells")
     columns = [column for column in paper.columns(_AUDIT) if column.endswith("rank-1 (%)")]
@@ -174,11 +142,10 @@ def rank_one_shares(paper: Paper) -> Finding:
         whole and sum(counts) <= cells,
         ", ".join(f"{share.value:g} %" for share in shares),
         ", ".join(f"{count:g}" for count in counts) + f" of {cells}",
-        "share times cells; together no more than all cells",
     )
 
 
-@EXTERNAL.claim("BBQ and AR-CondCal together are best on no more splits than there are", _EXTERNAL_LABEL)
+@claim
 def split_winners(paper: Paper) -> Finding:
     splits = paper.count(_AUDIT, _SPLITS, "Splits")
     wins = [paper.count(_AUDIT, _SPLITS, f"{method} rank-1 splits") for method in ("BBQ", "AR-CondCal")]
@@ -188,19 +155,18 @@ def split_winners(paper: Paper) -> Finding:
         sum(wins) <= splits and better == (wins[0] > wins[1]),
         f"{wins[0]} and {wins[1]} of {splits}",
         f"{sum(wins)} of {splits}; {'BBQ' if better else 'AR-CondCal'} has the lower mean ECE",
-        "counts, and the method that wins more often has the lower mean",
     )
 
 
-@EXTERNAL.claim("Cells where routing hurts and where it helps add up", _EXTERNAL_LABEL)
+@claim
 def lift_counts(paper: Paper) -> Finding:
     cells = paper.count(_AUDIT, _LIFT, "Cells")
     worse, better = (paper.count(_AUDIT, _LIFT, f"Cells with {word} ECE") for word in ("worse", "better"))
     stated, found = f"{worse} and {better} of {cells}", f"{worse + better} of {cells}"
-    return decide(worse + better == cells, stated, found, "sum of the two")
+    return decide(worse + better == cells, stated, found)
 
 
-@EXTERNAL.claim("No order of the variants by ECE holds on all data sets of the fine-tuned suite", _EXTERNAL_LABEL)
+@claim
 def no_variant_order(paper: Paper) -> Finding:
     orders = {}
     for data in _DATA:
@@ -208,12 +174,10 @@ def no_variant_order(paper: Paper) -> Finding:
         ranked = sorted(rows, key=lambda row: paper.value(_FINETUNE, row, "ECE").value)
         orders[data] = " < ".join(row.split(" / ")[0] for row in ranked)
     found = "; ".join(f"{data}: {order}" for data, order in orders.items())
-    return decide(len(set(orders.values())) > 1, "no consistent order", found, "ECE column of tab:external-ft-vit-b16")
+    return decide(len(set(orders.values())) > 1, "no consistent order", found)
 
 
-@EXTERNAL.claim(
-    "The tabulated small ViT with Block-AR on CIFAR-100 fits the range of the block-size runs", _EXTERNAL_LABEL
-)
+@claim
 def external_block_sizes(paper: Paper) -> Finding:
     row = "Block-AR / CIFAR-100"
     accuracy, ece = paper.value(_SCRATCH, row, "Acc@1"), paper.value(_SCRATCH, row, "ECE")

@@ -6,12 +6,10 @@ from itertools import combinations
 
 from scipy.stats import t as student
 
-from engine.paper.claims.compare import BOTH_STDS, column_follows, equal, quoted, repeats, same, same_count, show
-from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.compare import column_follows, equal, quoted, repeats, same, same_count, show
+from engine.paper.claims.registry import Finding, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import Rounded, exactly, mean, ordered, std
 from engine.paper.published import STATEMENTS
-
-TOPIC = Topic("Probes")
 
 _POOLED, _NAIVE, _VANILLA = "probe_sanity", "naive_probe", "vanilla_backbones"
 _LINEAR, _NETWORK = "Conf-only (linear) R²", "Full (MLP) R²"
@@ -29,42 +27,31 @@ def _pooled(first: str, second: str, paper: Paper) -> Rounded:
     return paper.value(_POOLED, first, "R²") - paper.value(_POOLED, second, "R²")
 
 
-TOPIC.register(
-    repeats, "pooled_r2", "Pooled R² of the confidence network and of the full-profile network", "sec:probe",
-    [("pooled R²", row, _POOLED, row, "R²") for row in ("conf-mlp", "full-mlp")], "against tab:probe-sanity",
-)  # fmt: skip
-TOPIC.register(
-    same, "shuffling_change", "Change of the pooled R² when the routing profile is shuffled", "sec:probe",
-    "shuffled routing", "change", partial(_pooled, "full-mlp", "shuf-full-mlp"),
-    "full-mlp minus shuf-full-mlp in tab:probe-sanity; the other order is positive",
-)  # fmt: skip
+register("pooled_r2", repeats, [("pooled R²", row, _POOLED, row, "R²") for row in ("conf-mlp", "full-mlp")])
+register("shuffling_change", same, "shuffled routing", "change", partial(_pooled, "full-mlp", "shuf-full-mlp"))
 
 
-@TOPIC.claim("The shuffled and the full-profile network differ by less than 0.003", "app:probe-sanity")
+@claim
 def shuffling_within(paper: Paper) -> Finding:
     limit = paper.said("shuffled routing", "within")
     found = abs(_pooled("full-mlp", "shuf-full-mlp", paper))
     holds = found.may_be_at_most(limit.value)
-    return decide(holds, f"within {show(limit, 3)}", show(found, 4), "against tab:probe-sanity")
+    return decide(holds, f"within {show(limit, 3)}", show(found, 4))
 
 
-@TOPIC.claim("The confidence network has the highest pooled R² and the lowest standard deviation", "app:probe-sanity")
+@claim
 def confidence_network_leads(paper: Paper) -> Finding:
     others = [row for row in paper.rows(_POOLED) if row != "conf-mlp"]
     best, spread = paper.band(_POOLED, "conf-mlp", "R²")
     parts = [(f"R² above {row}", not best.surely_below(paper.value(_POOLED, row, "R²"))) for row in others]
     parts += [(f"std below {row}", not paper.std(_POOLED, row, "R²").surely_below(spread)) for row in others]
-    return all_of(parts, "highest and lowest", "rows of tab:probe-sanity")
+    return all_of(parts, "highest and lowest")
 
 
-TOPIC.register(
-    same, "pooled_uplift", "Pooled uplift of the full-profile network over the linear confidence probe",
-    "app:probe-sanity", "naive uplift", "pooled", partial(_pooled, "full-mlp", "conf-lin"),
-    "full-mlp minus conf-lin in tab:probe-sanity",
-)  # fmt: skip
+register("pooled_uplift", same, "naive uplift", "pooled", partial(_pooled, "full-mlp", "conf-lin"))
 
 
-@TOPIC.claim("Mean naive uplift over three Block-AR cells", "sec:probe")
+@claim
 def naive_uplift_mean(paper: Paper) -> Finding:
     said, spread = paper.band(STATEMENTS, "naive uplift", "three Block-AR cells")
     uplifts = [_uplift(paper, row) for row in _naive_rows(paper, "Block-AR")]
@@ -78,23 +65,20 @@ def naive_uplift_mean(paper: Paper) -> Finding:
         quoted(paper, ("naive uplift", "three Block-AR cells")),
         f"{mean(swin).value:+.3f} ± {std(swin, 0).value:.3f} over the Swin seeds, "
         f"{mean(uplifts).value:+.3f} ± {std(uplifts, 0).value:.3f} over all {len(uplifts)} Block-AR rows",
-        f"tab:routing-probe; every choice of three Block-AR rows and all of them tried; {BOTH_STDS}",
     )
 
 
-TOPIC.register(
-    same_count, "naive_block_cells", "Number of Block-AR cells in the naive probe table", "sec:probe", "naive uplift",
-    "Block-AR cells", lambda paper: len(_naive_rows(paper, "Block-AR")), "Block-AR rows of tab:routing-probe",
-)  # fmt: skip
+_QUOTED = ("naive uplift", "Block-AR cells")
+register("naive_block_cells", same_count, *_QUOTED, lambda paper: len(_naive_rows(paper, "Block-AR")))
 
 
-@TOPIC.claim("The naive uplift is positive on every Block-AR cell", "sec:probe")
+@claim
 def naive_uplift_positive(paper: Paper) -> Finding:
     parts = [(row, exactly(0.0).may_be_at_most(_uplift(paper, row))) for row in _naive_rows(paper, "Block-AR")]
-    return all_of(parts, "positive", "full-profile network minus linear confidence probe in tab:routing-probe")
+    return all_of(parts, "positive")
 
 
-@TOPIC.claim("Naive uplift of Swin-Tiny Block-AR at seeds 0 and 2", "app:mechanism")
+@claim
 def naive_uplift_by_seed(paper: Paper) -> Finding:
     found = {seed: _uplift(paper, f"C-10 / Swin-T s{seed} (b=2) / Block-AR") for seed in (0, 2)}
     said = {seed: paper.said("naive uplift", f"seed {seed}") for seed in found}
@@ -102,26 +86,25 @@ def naive_uplift_by_seed(paper: Paper) -> Finding:
         all(said[seed].may_equal(found[seed]) for seed in found),
         ", ".join(f"{said[seed].value:+.3f}" for seed in found),
         ", ".join(f"{found[seed].value:+.3f}" for seed in found),
-        "full-profile network minus linear confidence probe in tab:routing-probe",
     )
 
 
-TOPIC.register(
-    equal, "naive_last_column", "The last column of the naive probe table is the uplift", "tab:routing-probe",
-    lambda paper: paper.said_text("naive uplift", "last column"), lambda paper: paper.columns(_NAIVE)[-1],
-    "the caption names the column, the table's head another",
-)  # fmt: skip
+register(
+    "naive_last_column",
+    equal,
+    lambda paper: paper.said_text("naive uplift", "last column"),
+    lambda paper: paper.columns(_NAIVE)[-1],
+)
 
 
-@TOPIC.claim("Essentially no naive uplift on Swin-Tiny Full-AR", "app:gap-robustness")
+@claim
 def naive_uplift_full(paper: Paper) -> Finding:
     stated = paper.said("naive uplift", "Swin Full-AR")
     uplifts = {row: _uplift(paper, row) for row in _naive_rows(paper, "Full-AR", "Swin")}
     # "Essentially none" is read as at most 0.01.
     holds = all(abs(uplift - stated.value).fits_within(0.01) for uplift in uplifts.values())
     found = ", ".join(f"{row.split(' / ')[1]} {uplift.value:+.3f}" for row, uplift in uplifts.items())
-    how = "Swin-T Full-AR rows of tab:routing-probe; up to 0.01 counts as none"
-    return decide(holds, f"about {stated.value:g}", found, how)
+    return decide(holds, f"about {stated.value:g}", found)
 
 
 def _groups_won(place: str, paper: Paper) -> str:
@@ -129,19 +112,15 @@ def _groups_won(place: str, paper: Paper) -> str:
     return f"{won} of {groups}"
 
 
-@TOPIC.claim("The confidence network beats the full-profile one in nine of ten groups", "app:probe-sanity")
+@claim
 def groups_won(paper: Paper) -> Finding:
-    return Finding(_groups_won("appendix", paper), "", "not checkable", "the groups are not tabulated")
+    return Finding(_groups_won("appendix", paper), "", "not checkable")
 
 
-TOPIC.register(
-    equal, "groups_won_discussion", "The confidence network matches or beats the full-profile one in every group",
-    "app:paradigm", partial(_groups_won, "extended discussion"), partial(_groups_won, "appendix"),
-    "the two appendices give two counts (app:paradigm, app:probe-sanity)",
-)  # fmt: skip
+register("groups_won_discussion", equal, partial(_groups_won, "extended discussion"), partial(_groups_won, "appendix"))
 
 
-@TOPIC.claim("The one group where routing helps does so within its seed standard deviation", "sec:probe")
+@claim
 def positive_group_within_std(paper: Paper) -> Finding:
     value, spread = paper.band(STATEMENTS, "positive group", "value")
     pooled = paper.std(_POOLED, "full-mlp", "R²")
@@ -153,7 +132,7 @@ def positive_group_within_std(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("p of the rank correlation between routing-depth variation and calibration error", "app:mechanism")
+@claim
 def spearman_p(paper: Paper) -> Finding:
     said, rho, n = paper.said("Spearman", "p"), paper.said("Spearman", "rho"), paper.said_count("Spearman", "samples")
 
@@ -170,24 +149,23 @@ def spearman_p(paper: Paper) -> Finding:
     )
 
 
-TOPIC.register(
-    column_follows, "vanilla_uplift", "Uplift of the backbones without routing is the difference of the two R²",
-    "app:generality-vanilla", _VANILLA, "Uplift",
-    lambda paper, row: paper.value(_VANILLA, row, "MLP R²") - paper.value(_VANILLA, row, "Conf-only R²"),
-    "MLP minus linear confidence probe",
-)  # fmt: skip
+def _vanilla_uplift(paper: Paper, row: str) -> Rounded:
+    return paper.value(_VANILLA, row, "MLP R²") - paper.value(_VANILLA, row, "Conf-only R²")
 
 
-@TOPIC.claim("Range of the uplift over the backbones without routing", "app:generality-vanilla")
+register("vanilla_uplift", column_follows, _VANILLA, "Uplift", _vanilla_uplift)
+
+
+@claim
 def vanilla_range(paper: Paper) -> Finding:
     uplifts = ordered(paper.numbers(_VANILLA, "Uplift").values())
     low, high = paper.said("vanilla uplift", "low"), paper.said("vanilla uplift", "high")
     holds, found = low.may_equal(uplifts[0]) and high.may_equal(uplifts[-1]), (uplifts[0].value, uplifts[-1].value)
     stated = quoted(paper, ("vanilla uplift", "low"), ("vanilla uplift", "high"))
-    return decide(holds, stated, "{:+.3f}, {:+.3f}".format(*found), "smallest and largest uplift of the table")
+    return decide(holds, stated, "{:+.3f}, {:+.3f}".format(*found))
 
 
-@TOPIC.claim("Of the backbones without routing only ViT-Large rejects at 5 %", "app:generality-vanilla")
+@claim
 def vanilla_rejections(paper: Paper) -> Finding:
     level = paper.said("level").value
     names = paper.said_columns("vanilla p")

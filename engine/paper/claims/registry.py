@@ -134,68 +134,37 @@ OUTCOMES: tuple[Outcome, ...] = ("agrees", "differs", "not checkable")
 
 @dataclass(frozen=True)
 class Finding:
-    """What a claim function found: the number stated, the number the tables give, and how the two were compared."""
+    """What a check found: the number stated, the number the tables give, and how the two were compared, where that
+    depends on the tables (otherwise the claim says it)."""
 
     stated: str
     recomputed: str
     outcome: Outcome
-    how: str
+    how: str = ""
 
 
-@dataclass(frozen=True)
-class _Statement:
-    """A checkable statement of the paper, in our words, and where it is made (the paper's label)."""
-
-    key: str
-    topic: str
-    claim: str
-    where: str
+Check = Callable[[Paper], Finding]
+CHECKS: dict[str, Check] = {}
+"""What recomputes each claim, by its key; their words are in `data/paper/words/claims.csv`."""
 
 
-@dataclass(frozen=True)
-class Claim(_Statement):
-    """A statement, and what recomputes it."""
-
-    check: Callable[[Paper], Finding]
-
-
-@dataclass(frozen=True)
-class ClaimResult(_Statement):
-    """One audited claim."""
-
-    stated: str
-    recomputed: str
-    outcome: Outcome
-    how: str
+def claim(check: Check) -> Check:
+    """Register a function as what recomputes the claim of its name."""
+    CHECKS[check.__name__] = check
+    return check
 
 
-class Topic:
-    """A group of claims that belong together; each module of this package defines one."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-        self.claims: list[Claim] = []
-
-    def register(self, form: Callable[..., Finding], key: str, says: str, where: str, *given: Any) -> None:
-        """Add a claim of a form that others share: what `form` makes of the paper and of what is given for this one."""
-        self.claims.append(Claim(key, self.title, says, where, lambda paper: form(paper, *given)))
-
-    def claim(self, says: str, where: str) -> Callable[[Callable[[Paper], Finding]], Callable[[Paper], Finding]]:
-        """Register a function as a claim; its name is the key."""
-
-        def add(check: Callable[[Paper], Finding]) -> Callable[[Paper], Finding]:
-            self.register(check, check.__name__, says, where)
-            return check
-
-        return add
+def register(key: str, form: Callable[..., Finding], *given: Any) -> None:
+    """Register a form that claims share: what `form` makes of the paper and of what is given for this one."""
+    CHECKS[key] = lambda paper: form(paper, *given)
 
 
-def decide(holds: bool, stated: str, recomputed: str, how: str) -> Finding:
+def decide(holds: bool, stated: str, recomputed: str, how: str = "") -> Finding:
     """Agreement or not, from a condition."""
     return Finding(stated, recomputed, "agrees" if holds else "differs", how)
 
 
-def all_of(parts: Iterable[tuple[str, bool]], stated: str, how: str) -> Finding:
+def all_of(parts: Iterable[tuple[str, bool]], stated: str, how: str = "") -> Finding:
     """A claim made of parts: agrees when every part holds; the parts that do not are listed."""
     listed = list(parts)
     failing = [text for text, holds in listed if not holds]

@@ -5,14 +5,11 @@ from itertools import pairwise
 
 from engine.metrics.mechanism import spearman
 from engine.paper.claims.compare import column_follows, marks, same, show
-from engine.paper.claims.registry import Finding, MissingCell, Paper, Topic, all_of, decide
+from engine.paper.claims.registry import Finding, MissingCell, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import Rounded, exactly, largest_std, ordered
 from engine.paper.published import AR_CONDCAL, RAW, SUPPLEMENT_NAMES, TS
 
-TOPIC = Topic("Proper scores and supplementary metrics")
-
-_PAIRED, _PAIRED_LABEL, _MAIN = "paired_deltas", "tab:paired-delta", "calibration"
-_MORE, _MORE_LABEL = "supplementary_metrics", "tab:cwece-supp"
+_PAIRED, _MAIN, _MORE = "paired_deltas", "calibration", "supplementary_metrics"
 _SHOWN = (TS, "BBQ", "RCMMC", SUPPLEMENT_NAMES[AR_CONDCAL])
 
 
@@ -23,21 +20,15 @@ def _paired(paper: Paper, score: str) -> Finding:
     how = "the mean of paired changes is the change of the means in tab:calibration_block_ar"
     stated = f"TS {paper.cell(_PAIRED, TS, f'Δ{score}').printed}"
     how = f"{how} (TS: {show(change(paper, TS), 3)})"
-    return column_follows(paper, _PAIRED, f"Δ{score}", change, how, stated)
+    return column_follows(paper, _PAIRED, f"Δ{score}", change, stated, how)
 
 
 for _score in ("NLL", "Brier"):
-    TOPIC.register(
-        _paired, f"paired_{_score.lower()}", f"Mean paired changes of {_score} fit the mean {_score} of the main table",
-        _PAIRED_LABEL, _score,
-    )  # fmt: skip
-TOPIC.register(
-    marks, "paired_marks", "Bold and underlined paired changes are the most negative and the next", _PAIRED_LABEL,
-    _PAIRED, ("ΔNLL", "ΔBrier"),
-)  # fmt: skip
+    register(f"paired_{_score.lower()}", _paired, _score)
+register("paired_marks", marks, _PAIRED, ("ΔNLL", "ΔBrier"))
 
 
-@TOPIC.claim("Vector Scaling improves both scores most, then RCMMC, then Classwise TS", "app:paired-delta")
+@claim
 def paired_order(paper: Paper) -> Finding:
     order = ["Vector Scaling", "RCMMC", "Classwise TS"]
     others = [row for row in paper.rows(_PAIRED) if row not in order]
@@ -46,50 +37,47 @@ def paired_order(paper: Paper) -> Finding:
         values = {row: paper.value(_PAIRED, row, column) for row in (*order, *others)}
         pairs = [*pairwise(order), *((order[-1], other) for other in others)]
         parts += [(f"{column} {one} before {other}", values[one].may_be_at_most(values[other])) for one, other in pairs]
-    return all_of(parts, ", ".join(order), "means of tab:paired-delta, most negative first")
+    return all_of(parts, ", ".join(order))
 
 
-@TOPIC.claim("Paired NLL change of AR-CondCal and its standard deviation", "app:paired-delta")
+@claim
 def ar_condcal_paired(paper: Paper) -> Finding:
     said = "AR-CondCal paired NLL"
     value, spread = paper.said(said), paper.said(said, "std")
     cell = (_PAIRED, AR_CONDCAL, "ΔNLL")
     holds = value.may_equal(paper.value(*cell)) and spread.may_equal(paper.std(*cell))
-    return decide(holds, f"{show(value, 3)} ± {show(spread, 4)}", paper.shown(*cell), "against tab:paired-delta")
+    return decide(holds, f"{show(value, 3)} ± {show(spread, 4)}", paper.shown(*cell))
 
 
-TOPIC.register(
-    same, "ar_condcal_short_of_vs", "How much smaller the NLL improvement of AR-CondCal is than that of Vector Scaling",
-    "app:paired-delta", "AR-CondCal paired NLL", "short of Vector Scaling",
+register(
+    "ar_condcal_short_of_vs",
+    same,
+    "AR-CondCal paired NLL",
+    "short of Vector Scaling",
     lambda paper: paper.value(_PAIRED, AR_CONDCAL, "ΔNLL") - paper.value(_PAIRED, "Vector Scaling", "ΔNLL"),
-    "difference of the two ΔNLL of tab:paired-delta",
-)  # fmt: skip
+)
 
 
-@TOPIC.claim("The paired NLL change of AR-CondCal has one of the smallest standard deviations", "app:paired-delta")
+@claim
 def ar_condcal_paired_std(paper: Paper) -> Finding:
     stds = {row: paper.std(_PAIRED, row, "ΔNLL") for row in paper.rows(_PAIRED)}
     rank = 1 + sum(std.surely_below(stds[AR_CONDCAL]) for std in stds.values())
-    return decide(rank <= 3, "one of the smallest", f"rank {rank} of {len(stds)}", "rank from the smallest; 3 or less")
+    return decide(rank <= 3, "one of the smallest", f"rank {rank} of {len(stds)}")
 
 
-@TOPIC.claim("The standard deviations of the paired changes lie between 0.001 and 0.015", "app:paired-delta")
+@claim
 def paired_std_band(paper: Paper) -> Finding:
     low, high = (paper.said("std band of paired changes", end) for end in ("low", "high"))
     stds = ordered(paper.std(_PAIRED, row, column) for row in paper.rows(_PAIRED) for column in ("ΔNLL", "ΔBrier"))
     inside = all(low.may_be_at_most(std) and std.may_be_at_most(high) for std in stds)
     stated, found = f"{show(low, 3)} to {show(high, 3)}", f"{show(stds[0], 4)} to {show(stds[-1], 4)}"
-    return decide(inside, stated, found, "all standard deviations of tab:paired-delta")
+    return decide(inside, stated, found)
 
 
-TOPIC.register(
-    same, "raw_nll_std", "Standard deviation of the raw NLL over the seeds of Swin-Tiny / CIFAR-10 / Block-AR",
-    "app:paired-delta", "std of raw NLL", "value", lambda paper: paper.std("raw_summary", "Block-AR", "NLL"),
-    "Block-AR row of tab:seed-variance-raw",
-)  # fmt: skip
+register("raw_nll_std", same, "std of raw NLL", "value", lambda paper: paper.std("raw_summary", "Block-AR", "NLL"))
 
 
-@TOPIC.claim("The paired standard deviations are two orders of magnitude below that of the raw NLL", "app:paired-delta")
+@claim
 def paired_std_two_orders(paper: Paper) -> Finding:
     raw, times = paper.said("std of raw NLL"), paper.said("std band of paired changes", "times smaller").value
     ratios = ordered(raw / paper.std(_PAIRED, row, "ΔNLL") for row in paper.rows(_PAIRED))
@@ -103,20 +91,17 @@ def paired_std_two_orders(paper: Paper) -> Finding:
     )
 
 
-TOPIC.register(
-    marks, "supplementary_marks", "Bold and underlined numbers of the supplementary table are the best and second best",
-    _MORE_LABEL, _MORE, ("MCE", "Classwise ECE", "SmoothECE"), {RAW},
-)  # fmt: skip
-TOPIC.register(
-    same, "mce_std_in_caption", "Standard deviation of the MCE of AR-CondCal quoted in the caption", _MORE_LABEL,
-    "std of MCE AR-CondCal", "value", lambda paper: paper.std(_MORE, SUPPLEMENT_NAMES[AR_CONDCAL], "MCE"),
-    "against tab:cwece-supp",
-)  # fmt: skip
-
-
-@TOPIC.claim(
-    "Each mean and standard deviation of the supplementary table can belong to three non-negative numbers", _MORE_LABEL
+register("supplementary_marks", marks, _MORE, ("MCE", "Classwise ECE", "SmoothECE"), {RAW})
+register(
+    "mce_std_in_caption",
+    same,
+    "std of MCE AR-CondCal",
+    "value",
+    lambda paper: paper.std(_MORE, SUPPLEMENT_NAMES[AR_CONDCAL], "MCE"),
 )
+
+
+@claim
 def supplementary_stds_possible(paper: Paper) -> Finding:
     cells = [(_MORE, row, column) for row in paper.rows(_MORE) for column in paper.columns(_MORE)]
     parts = [
@@ -124,20 +109,19 @@ def supplementary_stds_possible(paper: Paper) -> Finding:
         for cell in cells
         for centre, spread in [paper.band(*cell)]
     ]
-    how = "three numbers >= 0 have a standard deviation of at most sqrt(3) mean"
-    return all_of(parts, "mean ± std over three seeds", how)
+    return all_of(parts, "mean ± std over three seeds")
 
 
-@TOPIC.claim("The largest bin error is at least the mean one: MCE is not below ECE", _MORE_LABEL)
+@claim
 def mce_at_least_ece(paper: Paper) -> Finding:
     parts = [
         (row, paper.value(_MAIN, row, "ECE").may_be_at_most(paper.value(_MORE, SUPPLEMENT_NAMES.get(row, row), "MCE")))
         for row in paper.rows(_MAIN)
     ]
-    return all_of(parts, "MCE >= ECE", "means over the same seeds; bins with fewer than 5 samples left aside")
+    return all_of(parts, "MCE >= ECE")
 
 
-@TOPIC.claim("ECE and SmoothECE rank the calibrators alike, Vector Scaling aside", "app:cwece")
+@claim
 def smooth_ece_ranks_alike(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_MAIN) if row not in (RAW, "Vector Scaling")]
     ece = [paper.value(_MAIN, row, "ECE").value for row in rows]
@@ -153,22 +137,17 @@ def smooth_ece_ranks_alike(paper: Paper) -> Finding:
     )
 
 
-@TOPIC.claim("BBQ has the lowest SmoothECE of the four shown calibrators on every shown cell", "app:cross-cell-sweep")
+@claim
 def bbq_wins_smooth_ece(paper: Paper) -> Finding:
     values = paper.numbers(_MORE, "SmoothECE", _SHOWN)
     better = [f"{row} {show(value, 4)}" for row, value in values.items() if value.surely_below(values["BBQ"])]
-    return decide(
-        not better,
-        "BBQ lowest",
-        f"BBQ {show(values['BBQ'], 4)}; lower: {', '.join(better) or 'none'}",
-        "the one cell whose SmoothECE is tabulated, Swin-Tiny / CIFAR-10 / Block-AR (tab:cwece-supp)",
-    )
+    return decide(not better, "BBQ lowest", f"BBQ {show(values['BBQ'], 4)}; lower: {', '.join(better) or 'none'}")
 
 
-@TOPIC.claim("The MCE advantage of AR-CondCal on Swin-Tiny / CIFAR-10 / Block-AR", "app:cross-cell-sweep")
+@claim
 def ar_condcal_mce_advantage(paper: Paper) -> Finding:
     values = paper.numbers(_MORE, "MCE", _SHOWN)
     ours = values[SUPPLEMENT_NAMES[AR_CONDCAL]]
     found = ", ".join(f"{row} {show(value, 4)}" for row, value in values.items())
     holds = all(ours.may_be_at_most(value) for value in values.values())
-    return decide(holds, "AR-CondCal lowest", found, "MCE of the four shown calibrators")
+    return decide(holds, "AR-CondCal lowest", found)

@@ -4,13 +4,11 @@ import math
 from functools import partial
 
 from engine.paper.claims.compare import cells_agree, equal, marks, quoted, same, show
-from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.registry import Finding, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import Rounded, ordered
 from engine.paper.published import AR_CONDCAL, TS
 
-BANDWIDTH = Topic("Bandwidth")
-
-_BANDWIDTH_TABLE, _WHERE, _SCOTT = "bandwidth", "app:bw-sensitivity", "1× Scott"
+_BANDWIDTH_TABLE, _SCOTT = "bandwidth", "1× Scott"
 
 
 def _change(first: str, second: str, paper: Paper) -> Rounded:
@@ -18,23 +16,17 @@ def _change(first: str, second: str, paper: Paper) -> Rounded:
     return one - other
 
 
-BANDWIDTH.register(
-    same, "cross_validation_change", "Cross-validated bandwidth changes the worst-tertile ECE by 0.0009", _WHERE,
-    "bandwidth", "CV-NLL change", partial(_change, "CV-NLL", _SCOTT), "CV-NLL minus 1x Scott in tab:bw-sensitivity",
-)  # fmt: skip
-BANDWIDTH.register(
-    same, "oracle_change", "The oracle bandwidth lowers the worst-tertile ECE by 0.0003", _WHERE, "bandwidth",
-    "oracle reduction", partial(_change, _SCOTT, "Oracle-ECE"), "1x Scott minus Oracle-ECE in tab:bw-sensitivity",
-)  # fmt: skip
+register("cross_validation_change", same, "bandwidth", "CV-NLL change", partial(_change, "CV-NLL", _SCOTT))
+register("oracle_change", same, "bandwidth", "oracle reduction", partial(_change, _SCOTT, "Oracle-ECE"))
 
 
-@BANDWIDTH.claim("Both changes lie within a cross-run standard deviation of about 0.007", _WHERE)
+@claim
 def changes_within_std(paper: Paper) -> Finding:
     said = paper.said("bandwidth", "cross-run std")
     rows = (_SCOTT, "CV-NLL", "Oracle-ECE")
     parts = [(f"std of {row}", said.may_equal(paper.std(_BANDWIDTH_TABLE, row, "Worst-tertile ECE"))) for row in rows]
     parts += [(f"change of {row}", abs(_change(row, _SCOTT, paper)).fits_within(said)) for row in rows[1:]]
-    return all_of(parts, f"about {show(said, 3)}", "standard deviations and changes of tab:bw-sensitivity")
+    return all_of(parts, f"about {show(said, 3)}")
 
 
 def _runs_listed(paper: Paper) -> str:
@@ -42,27 +34,23 @@ def _runs_listed(paper: Paper) -> str:
     return f"{sum(runs)} runs, {len(runs)} groups"
 
 
-BANDWIDTH.register(
-    equal, "bandwidth_runs", "Eight runs in five groups", _WHERE,
+register(
+    "bandwidth_runs",
+    equal,
     lambda paper: ", ".join(f"{paper.said_count('bandwidth', noun)} {noun}" for noun in ("runs", "groups")),
-    _runs_listed, "the runs listed in the text, added up",
-)  # fmt: skip
-
-
-@BANDWIDTH.claim(
-    "The oracle, which minimises the held-out ECE, has the lowest ECE of the five modes", "tab:bw-sensitivity"
+    _runs_listed,
 )
+
+
+@claim
 def oracle_is_lowest(paper: Paper) -> Finding:
     values = paper.numbers(_BANDWIDTH_TABLE, "Global ECE")
     oracle = paper.value(_BANDWIDTH_TABLE, "Oracle-ECE", "Global ECE")
     parts = [(row, oracle.may_be_at_most(value)) for row, value in values.items()]
-    return all_of(parts, "lowest", "each mode's multiplier is among those the oracle chooses from, run by run")
+    return all_of(parts, "lowest")
 
 
-@BANDWIDTH.claim(
-    "At the stated spread of r_std, Scott's bandwidth leaves little of a gap between tertiles (Proposition 4)",
-    "app:theory",
-)
+@claim
 def high_shrinkage(paper: Paper) -> Finding:
     """tanh(d^2 / 4 h^2) with h = sigma n^(-1 / (m + 4)): the gap kept when tertiles lie d apart."""
     sigma, ratio = (paper.said("Proposition 4", name) for name in ("std of r_std", "spacing over std"))
@@ -80,11 +68,7 @@ def high_shrinkage(paper: Paper) -> Finding:
     )
 
 
-FEATURES = Topic("Second features")
-
-_FEATURES_TABLE, _LABEL = "feature_ablation", "tab:feature_ablation"
-_VIT, _VIT_LABEL = "feature_ablation_vit", "tab:feature-ablation-vit"
-_HEADLINE, _HEADLINE_LABEL = "vit_headline", "tab:vit-cross-arch-headline"
+_FEATURES_TABLE, _VIT, _HEADLINE = "feature_ablation", "feature_ablation_vit", "vit_headline"
 _DATA = ("CIFAR-10", "CIFAR-100")
 _CONTROLS = {"Δ vs Conf-only": "Confidence only", "Δ vs Conf+PE": "Predictive entropy"}
 _RAW, _DEPTH = "Raw (no calibration)", "Depth-variance r_std"
@@ -104,11 +88,8 @@ def _range(data: str, column: str, paper: Paper) -> Rounded:
 
 for _data in _DATA:
     for _column in ("Block-AR ECE", "Full-AR ECE"):
-        FEATURES.register(
-            same, f"feature_range_{_data.replace('CIFAR-', 'c')}_{_column[:-7].lower()}",
-            f"Range of the ECE over seven second features, {_data} {_column[:-4]}", _LABEL, "feature range",
-            f"{_data} / {_column}", partial(_range, _data, _column), "largest minus smallest ECE of the seven features",
-        )  # fmt: skip
+        _key = f"feature_range_{_data.replace('CIFAR-', 'c')}_{_column[:-7].lower()}"
+        register(_key, same, "feature range", f"{_data} / {_column}", partial(_range, _data, _column))
 
 
 def _difference(paper: Paper, column: str) -> Finding:
@@ -118,21 +99,18 @@ def _difference(paper: Paper, column: str) -> Finding:
         stated = _features(paper, data, column)
         eces = _features(paper, data, "Block-AR ECE")
         parts += [(row, stated[row].may_equal(control - ece)) for row, ece in eces.items()]
-    return all_of(parts, f"{len(parts)} differences", "ECE of the control minus ECE of the row, Block-AR")
+    return all_of(parts, f"{len(parts)} differences")
 
 
 for _column, _control in _CONTROLS.items():
-    FEATURES.register(
-        _difference, f"feature_difference_{_control.split()[-1].lower()}",
-        f"Column {_column} is the ECE of '{_control}' minus that of the row", _LABEL, _column,
-    )  # fmt: skip
+    register(f"feature_difference_{_control.split()[-1].lower()}", _difference, _column)
 
 
 def _winner(values: dict[str, Rounded]) -> str:
     return min(values, key=lambda row: values[row].value)
 
 
-@FEATURES.claim("The best of the seven features changes between cells", _LABEL)
+@claim
 def winner_changes(paper: Paper) -> Finding:
     winners = {}
     for data in _DATA:
@@ -140,10 +118,10 @@ def winner_changes(paper: Paper) -> Finding:
             best = _winner(_features(paper, data, column))
             winners[f"{data} {column[:-4]}"] = best.split(" / ", 1)[1]
     found = "; ".join(f"{cell}: {feature}" for cell, feature in winners.items())
-    return decide(len(set(winners.values())) > 1, "changes", found, "lowest ECE of each column")
+    return decide(len(set(winners.values())) > 1, "changes", found)
 
 
-@FEATURES.claim("r_agg and 1 - r_agg give the same calibrator", _LABEL)
+@claim
 def concentration_mirrors_aggregate(paper: Paper) -> Finding:
     places = [(f"{data} ", _FEATURES_TABLE, f"{data} / ") for data in _DATA] + [("ViT-B/16 ", _VIT, "")]
     parts = []
@@ -151,10 +129,10 @@ def concentration_mirrors_aggregate(paper: Paper) -> Finding:
         for column in paper.columns(table):
             one, other = (paper.value(table, f"{prefix}{row}", column) for row in (_AGGREGATE, _CONCENTRATION))
             parts.append((f"{name}{column}", one == other))
-    return all_of(parts, "equal rows", "a mirrored axis leaves a Gaussian kernel unchanged")
+    return all_of(parts, "equal rows")
 
 
-@FEATURES.claim("No routing feature beats confidence alone by more than 0.004 ECE on ViT-B/16", _VIT_LABEL)
+@claim
 def vit_gain_is_small(paper: Paper) -> Finding:
     limit = paper.said("ViT feature gain", "at most").value
     gains = {
@@ -167,57 +145,42 @@ def vit_gain_is_small(paper: Paper) -> Finding:
         all(gain.fits_within(limit) for gain in gains.values()),
         f"at most {limit:g}",
         f"{gains[largest].value:.4f} ({largest[1]}, {largest[0]})",
-        "ECE of confidence only minus ECE of each routing feature",
     )
 
 
-FEATURES.register(
-    marks, "vit_ablation_marks", "Bold numbers of the ViT-B/16 ablation are the lowest of their columns", _VIT_LABEL,
-    _VIT, (), {_RAW},
-)  # fmt: skip
+register("vit_ablation_marks", marks, _VIT, (), {_RAW})
 
 
-@FEATURES.claim("Depth variance is not consistently the best feature on ViT-B/16", "app:cross-arch-multiseed")
+@claim
 def depth_variance_does_not_win(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_VIT) if row != _RAW]
     wins = [_winner(paper.numbers(_VIT, column, rows)) == _DEPTH for column in paper.columns(_VIT)]
-    return decide(not all(wins), "not consistently", f"best on {sum(wins)} of {len(wins)}", "lowest ECE of each column")
+    return decide(not all(wins), "not consistently", f"best on {sum(wins)} of {len(wins)}")
 
 
-FEATURES.register(
-    marks, "vit_headline_marks",
-    "Bold and underlined numbers of the ViT-B/16 headline table are the best and second best",
-    _HEADLINE_LABEL, _HEADLINE,
-)  # fmt: skip
+register("vit_headline_marks", marks, _HEADLINE)
 
 
-@FEATURES.claim(
-    "ECE of AR-CondCal in the ViT-B/16 headline table is that of depth variance in the ablation", _HEADLINE_LABEL
-)
+@claim
 def vit_tables_agree(paper: Paper) -> Finding:
     pairs = {"c100 Full-AR ECE": "c100-Full", "tin Full-AR ECE": "tin-Full", "tin Block-AR ECE": "tin-Block"}
     cells = {name: ((_HEADLINE, AR_CONDCAL, name), (_VIT, _DEPTH, column)) for name, column in pairs.items()}
-    return cells_agree(paper, cells, "three decimals against the four of tab:feature-ablation-vit")
+    return cells_agree(paper, cells)
 
 
-@FEATURES.claim("Raw ECE of ViT-B/16 Full-AR on CIFAR-10: ablation and raw summary", _VIT_LABEL)
+@claim
 def vit_raw_ece(paper: Paper) -> Finding:
     found = paper.value("replication_summary", "ViT-B/16 / C-10 / Full-AR", "ECE")
     said, stated = paper.value(_VIT, _RAW, "c10-Full"), paper.cell(_VIT, _RAW, "c10-Full").printed
-    return decide(said.may_equal(found), stated, show(found, 3), "against tab:replication-summary")
+    return decide(said.may_equal(found), stated, show(found, 3))
 
 
-FEATURES.register(
-    equal, "vit_tertile_feature", "Which feature the ViT-B/16 tertile cuts (0.915, 0.927) belong to",
-    "app:cross-arch-multiseed", lambda paper: paper.said_text("ViT tertile cuts", "feature in the text"),
+register(
+    "vit_tertile_feature",
+    equal,
+    lambda paper: paper.said_text("ViT tertile cuts", "feature in the text"),
     lambda paper: paper.said_text("ViT tertile cuts", "feature in the figure"),
-    "the text names one feature, the caption of fig:priority2-vit the other",
-)  # fmt: skip
-
-
-SIZES = Topic("Calibration-set size and clipping")
-
-_SIZE, _CLIP = "app:calsize", "sec:ar-condcal"
+)
 
 
 def _ends(paper: Paper, method: str) -> tuple[Rounded, Rounded]:
@@ -231,32 +194,28 @@ def _growth(paper: Paper, method: str) -> Finding:
 
 
 for _method in ("RCMMC", AR_CONDCAL):
-    SIZES.register(
-        _growth, f"growth_{_method.lower().replace('-', '_')}",
-        f"Factor by which the ECE of {_method} grows when the calibration set shrinks", _SIZE, _method,
-    )  # fmt: skip
+    register(f"growth_{_method.lower().replace('-', '_')}", _growth, _method)
 
 
-@SIZES.claim("RCMMC loses more than AR-CondCal when the calibration set shrinks", _SIZE)
+@claim
 def rcmmc_loses_more(paper: Paper) -> Finding:
     factors = {method: small / full for method in ("RCMMC", AR_CONDCAL) for full, small in [_ends(paper, method)]}
     found = ", ".join(f"{method} {factor.value:.2f}" for method, factor in factors.items())
     holds = factors[AR_CONDCAL].may_be_at_most(factors["RCMMC"])
-    return decide(holds, "RCMMC least robust", found, "ratio of the two ECEs")
+    return decide(holds, "RCMMC least robust", found)
 
 
-@SIZES.claim("The ECE of TS rises least when the calibration set shrinks", _SIZE)
+@claim
 def ts_rises_least(paper: Paper) -> Finding:
     ends = {method: _ends(paper, method) for method in (TS, "RCMMC", AR_CONDCAL)}
     rises = {method: small - full for method, (full, small) in ends.items()}
     factors = {method: small / full for method, (full, small) in ends.items()}
     least = {min(found, key=lambda method: found[method].value) for found in (rises, factors)}
     listed = ", ".join(f"{method} +{rises[method].value:.4f} (x{factors[method].value:.2f})" for method in ends)
-    how = "rise and ratio from 5,000 to 250 samples; the least in either would do"
-    return decide(TS in least, "TS most sample-efficient", listed, f"{how} (its level is the lowest at both ends)")
+    return decide(TS in least, "TS most sample-efficient", listed)
 
 
-@SIZES.claim("TS has the lowest ECE of the three at every size stated", "fig:calsize")
+@claim
 def ts_is_lowest(paper: Paper) -> Finding:
     reference = _ends(paper, TS)
     parts = [
@@ -265,19 +224,21 @@ def ts_is_lowest(paper: Paper) -> Finding:
         for index, samples in enumerate((5000, 250))
     ]
     stated = quoted(paper, ("ECE at 5000 samples", TS), ("ECE at 250 samples", TS))
-    return all_of(parts, stated, "the two sizes with stated numbers")
+    return all_of(parts, stated)
 
 
-SIZES.register(
-    same, "clipping_total", "Clipping rates at the two bounds add up to the total", "app:impl", "clipping in percent",
-    "total", lambda paper: paper.said("clipping in percent", "lower") + paper.said("clipping in percent", "upper"),
-    "lower plus upper, percent",
-)  # fmt: skip
+register(
+    "clipping_total",
+    same,
+    "clipping in percent",
+    "total",
+    lambda paper: paper.said("clipping in percent", "lower") + paper.said("clipping in percent", "upper"),
+)
 
 
-@SIZES.claim("The worst cell is clipped at least as often as all cells together", _CLIP)
+@claim
 def clipping_worst(paper: Paper) -> Finding:
     worst = paper.said("clipping in percent", "worst cell")
     pooled = {bound: paper.said("clipping in percent", bound) for bound in ("lower", "upper")}
     parts = [(bound, rate.may_be_at_most(worst)) for bound, rate in pooled.items()]
-    return all_of(parts, f"worst cell {show(worst, 2)} %", "a pooled rate is at most the largest of its cells")
+    return all_of(parts, f"worst cell {show(worst, 2)} %")

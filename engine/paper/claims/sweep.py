@@ -3,13 +3,11 @@
 from functools import partial
 
 from engine.paper.claims.compare import decision_fits, mean_and_std, quoted, reachable, repeats, same_count, show
-from engine.paper.claims.registry import Finding, Paper, Topic, all_of, decide
+from engine.paper.claims.registry import Finding, Paper, all_of, claim, decide, register
 from engine.paper.claims.rounding import exactly, mean, ordered
 from engine.paper.published import SEED_ROWS, STATEMENTS
 
-TOPIC = Topic("The 30-run sweep")
-
-_TABLE, _LABEL, _SEEDS = "ar_sweep", "tab:ar-sweep", "per_seed_diagnostics"
+_TABLE, _SEEDS = "ar_sweep", "per_seed_diagnostics"
 _SWIN = {"Block-AR": "Sw-T / C-10 / Block-AR", "Full-AR": "Sw-T / C-10 / Full-AR"}
 
 
@@ -17,31 +15,25 @@ def _sum(column: str, paper: Paper) -> int:
     return sum(paper.count(_TABLE, row, column) for row in paper.rows(_TABLE))
 
 
-TOPIC.register(
-    same_count, "sweep_runs", "The sweep has 30 runs", "sec:rq2", "sweep", "runs", partial(_sum, "Runs tested"),
-    "sum of the runs tested over the rows of tab:ar-sweep",
-)  # fmt: skip
-TOPIC.register(
-    same_count, "sweep_rejections", "One run of the sweep rejects", "sec:rq2", "sweep", "rejections",
-    partial(_sum, "Rejections"), "sum of the rejections over the rows of tab:ar-sweep",
-)  # fmt: skip
+register("sweep_runs", same_count, "sweep", "runs", partial(_sum, "Runs tested"))
+register("sweep_rejections", same_count, "sweep", "rejections", partial(_sum, "Rejections"))
 
 
-@TOPIC.claim("No cell but Swin-Tiny / CIFAR-10 / Block-AR has a rejection", _LABEL)
+@claim
 def one_cell_rejects(paper: Paper) -> Finding:
     rejecting = [row for row in paper.rows(_TABLE) if paper.count(_TABLE, row, "Rejections")]
     holds = rejecting == [_SWIN["Block-AR"]]
-    return decide(holds, "one cell, 1/3", ", ".join(rejecting) or "none", "rows with rejections")
+    return decide(holds, "one cell, 1/3", ", ".join(rejecting) or "none")
 
 
-@TOPIC.claim("The smallest permutation p of the sweep", "sec:rq2")
+@claim
 def smallest_p(paper: Paper) -> Finding:
     stated = paper.said("sweep", "smallest p")
     row, found = min(paper.numbers(_TABLE, "Perm. p").items(), key=lambda item: item[1].value)
-    return decide(stated.may_equal(found), show(stated, 3), f"{show(found, 3)} ({row})", "smallest p of the rows")
+    return decide(stated.may_equal(found), show(stated, 3), f"{show(found, 3)} ({row})")
 
 
-@TOPIC.claim("A cell rejects exactly when its printed p is at most 5 %", _LABEL)
+@claim
 def rejections_follow_from_p(paper: Paper) -> Finding:
     level = paper.said("level").value
     parts = [
@@ -51,14 +43,14 @@ def rejections_follow_from_p(paper: Paper) -> Finding:
     return all_of(parts, "p beside rej/n", f"the printed p read as the smallest of the row, against {level:g}")
 
 
-@TOPIC.claim("Rejections expected by chance in 30 tests at 5 %", "sec:rq1")
+@claim
 def expected_rejections(paper: Paper) -> Finding:
     expected = _sum("Runs tested", paper) * paper.said("level").value
     stated = paper.said("expected rejections")
-    return decide(stated.may_equal(expected), show(stated, 1), f"{expected:g}", "runs of the sweep times the level")
+    return decide(stated.may_equal(expected), show(stated, 1), f"{expected:g}")
 
 
-@TOPIC.claim("Bonferroni level, and the smallest p does not pass it", "sec:rq1")
+@claim
 def bonferroni(paper: Paper) -> Finding:
     corrected = paper.said("level").value / _sum("Runs tested", paper)
     stated = paper.said("bonferroni level")
@@ -67,23 +59,18 @@ def bonferroni(paper: Paper) -> Finding:
         stated.may_equal(corrected) and not smallest.surely_below(corrected),
         f"{show(stated, 4)}, not passed by {show(paper.said('sweep', 'smallest p'), 3)}",
         f"{corrected:.5f}; smallest p {show(smallest, 3)}",
-        "level over the number of runs",
     )
 
 
 def seeds_aggregated(paper: Paper, table: str, row: str, variant: str, column: str) -> Finding:
     """Mean and standard deviation in a table against the three Swin-Tiny / CIFAR-10 seeds of a variant."""
     values = list(paper.numbers(_SEEDS, column, SEED_ROWS[variant]).values())
-    return mean_and_std(paper, table, row, column, values, "three seeds of tab:perseed-swin-c10-diagnostic")
+    return mean_and_std(paper, table, row, column, values)
 
 
 for _variant, _row in _SWIN.items():
     for _column, _key in (("Max gap", "max_gap"), ("Wt. gap", "weighted_gap")):
-        TOPIC.register(
-            seeds_aggregated, f"sweep_{_key}_{_variant[:-3].lower()}",
-            f"{_column} of Swin-Tiny / CIFAR-10 / {_variant}: mean and standard deviation of its three seeds",
-            _LABEL, _TABLE, _row, _variant, _column,
-        )  # fmt: skip
+        register(f"sweep_{_key}_{_variant[:-3].lower()}", seeds_aggregated, _TABLE, _row, _variant, _column)
 
 
 def _seed_p(paper: Paper, variant: str) -> Finding:
@@ -99,18 +86,14 @@ def _seed_p(paper: Paper, variant: str) -> Finding:
 
 
 for _variant in _SWIN:
-    TOPIC.register(
-        _seed_p, f"sweep_p_{_variant[:-3].lower()}",
-        f"Permutation p of Swin-Tiny / CIFAR-10 / {_variant} in the sweep summarises its three seeds", _LABEL, _variant,
-    )  # fmt: skip
+    register(f"sweep_p_{_variant[:-3].lower()}", _seed_p, _variant)
 
 
-@TOPIC.claim("The caption's example of a max gap with a large standard deviation is the Swin-Tiny Block-AR row", _LABEL)
+@claim
 def caption_example(paper: Paper) -> Finding:
     here, there = (STATEMENTS, "sweep caption example", "value"), (_TABLE, _SWIN["Block-AR"], "Max gap")
     said, spread = paper.band(*here)
-    how = "the caption gives one pair, the row of the same table another"
-    return decide(paper.agree(here, there), f"{show(said, 3)} ± {show(spread, 3)}", paper.shown(*there), how)
+    return decide(paper.agree(here, there), f"{show(said, 3)} ± {show(spread, 3)}", paper.shown(*there))
 
 
 def _span(paper: Paper, column: str, statement: str) -> Finding:
@@ -133,20 +116,14 @@ def _span(paper: Paper, column: str, statement: str) -> Finding:
         not problems,
         f"{show(low, 3)} to {show(high, 3)}",
         "; ".join(problems) or "all rows and listed seeds inside, both ends reachable",
-        "an end is reachable if some row's mean and standard deviation allow a run with that value",
     )
 
 
-TOPIC.register(
-    _span, "max_gap_span", "Max gaps of the runs span 0.049 to 0.500", "sec:rq2", "Max gap", "sweep span of max gap"
-)
-TOPIC.register(
-    _span, "weighted_gap_span", "Weighted gaps of the runs span 0.010 to 0.035", "sec:rq2", "Wt. gap",
-    "sweep span of weighted gap",
-)  # fmt: skip
+register("max_gap_span", _span, "Max gap", "sweep span of max gap")
+register("weighted_gap_span", _span, "Wt. gap", "sweep span of weighted gap")
 
 
-@TOPIC.claim("Permutation p of the runs span 0.042 to 0.949", "sec:rq2")
+@claim
 def p_span(paper: Paper) -> Finding:
     low, high = paper.said("sweep span of p", "low"), paper.said("sweep span of p", "high")
     seeds = paper.numbers(_SEEDS, "Perm. p", [row for rows in SEED_ROWS.values() for row in rows])
@@ -157,25 +134,25 @@ def p_span(paper: Paper) -> Finding:
     if inside and any(low.may_equal(p) for p in listed) and not any(high.may_equal(p) for p in listed):
         how = "the lower end is listed; the run with the largest p is in no table"
         return Finding(stated, found, "not checkable", how)
-    return decide(inside, stated, found, "p of the rows and of the listed seeds")
+    return decide(inside, stated, found)
 
 
-@TOPIC.claim("The weighted gap varies less over seeds than the max gap in every three-seed cell", _LABEL)
+@claim
 def weighted_gap_is_tighter(paper: Paper) -> Finding:
     rows = [row for row in paper.rows(_TABLE) if paper.count(_TABLE, row, "Runs tested") > 1]
     parts = [(row, paper.std(_TABLE, row, "Wt. gap").may_be_at_most(paper.std(_TABLE, row, "Max gap"))) for row in rows]
-    return all_of(parts, "markedly tighter", "standard deviation of the weighted gap below that of the max gap")
+    return all_of(parts, "markedly tighter")
 
 
-@TOPIC.claim("Which variant has the larger max gap changes between the Swin-Tiny seeds", "sec:rq2")
+@claim
 def swin_order_changes(paper: Paper) -> Finding:
     block, full = (paper.numbers(_SEEDS, "Max gap", SEED_ROWS[name]).values() for name in ("Block-AR", "Full-AR"))
     signs = [one.value > other.value for one, other in zip(block, full, strict=True)]
     larger = ", ".join("Block-AR" if sign else "Full-AR" for sign in signs)
-    return decide(len(set(signs)) == 2, "order not kept", f"larger at seeds 0, 1, 2: {larger}", "max gap seed by seed")
+    return decide(len(set(signs)) == 2, "order not kept", f"larger at seeds 0, 1, 2: {larger}")
 
 
-@TOPIC.claim("DeiT-Small seed 0 (0.095 and 0.124) orders the variants otherwise than the three-seed means", "sec:rq2")
+@claim
 def deit_order_changes(paper: Paper) -> Finding:
     rows = {variant: f"DeiT-S / C-10 / {variant}" for variant in ("Block-AR", "Full-AR")}
     said = {variant: paper.said("DeiT-Small seed 0 max gap", variant) for variant in rows}
@@ -184,21 +161,19 @@ def deit_order_changes(paper: Paper) -> Finding:
     parts.append(("Block-AR below Full-AR at seed 0", said["Block-AR"].may_be_at_most(said["Full-AR"])))
     parts.append(("Block-AR above Full-AR on average", bands["Full-AR"][0].may_be_at_most(bands["Block-AR"][0])))
     stated = quoted(paper, *(("DeiT-Small seed 0 max gap", variant) for variant in rows))
-    return all_of(parts, stated, "against the DeiT-S / C-10 rows of tab:ar-sweep")
+    return all_of(parts, stated)
 
 
-TOPIC.register(
-    repeats, "vit_pilot_gaps", "Max gaps of the two ViT-B/16 pilots", "app:cross-arch-multiseed",
+register(
+    "vit_pilot_gaps",
+    repeats,
     [("ViT pilot max gap", variant, _TABLE, f"ViT-B/16 / C-10 / {variant}", "Max gap") for variant in _SWIN],
-    "against tab:ar-sweep",
-)  # fmt: skip
-
-
-@TOPIC.claim(
-    "Both ViT-B/16 pilots pass the threshold for the max gap that was fixed in advance", "app:cross-arch-multiseed"
 )
+
+
+@claim
 def vit_pilot_threshold(paper: Paper) -> Finding:
     threshold = paper.said("ViT pilot max gap", "threshold").value
     gaps = {variant: paper.value(_TABLE, f"ViT-B/16 / C-10 / {variant}", "Max gap") for variant in _SWIN}
     parts = [(variant, not gap.surely_below(threshold)) for variant, gap in gaps.items()]
-    return all_of(parts, f"at least {threshold:g}", "max gaps of tab:ar-sweep")
+    return all_of(parts, f"at least {threshold:g}")

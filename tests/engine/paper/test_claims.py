@@ -57,7 +57,7 @@ def frame(cells: list[tuple[str, str, str, str, str]]) -> pd.DataFrame:
 def test_mean_and_std_against_seeds(printed: str, std: str, outcome: str):
     paper = Paper({"made": frame([("row", "column", printed, std, "")])})
     seeds = [rounded(value, "0.000") for value in (0.346, 0.133, 0.100)]
-    assert mean_and_std(paper, "made", "row", "column", seeds, "by hand").outcome == outcome
+    assert mean_and_std(paper, "made", "row", "column", seeds).outcome == outcome
 
 
 @pytest.mark.parametrize(

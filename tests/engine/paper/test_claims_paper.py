@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from engine.paper.claims import CLAIMS, ClaimResult, audit
+from engine.paper.claims.registry import CHECKS
 
 DIFFERS = {
     "sweep_max_gap_block": "seeds 0.346, 0.133, 0.100 have std 0.109 (n) or 0.134 (n - 1); the row has 0.107",
@@ -77,6 +78,10 @@ def test_there_is_one_result_per_claim(results: dict[str, ClaimResult]):
     assert len(results) == len(CLAIMS) == 180
     assert all(result.claim and result.where and result.how for result in results.values())
     assert all(result.stated for result in results.values())
+
+
+def test_every_check_has_its_words():
+    assert {claim.key for claim in CLAIMS} == set(CHECKS)
 
 
 def test_what_differs(results: dict[str, ClaimResult]):
