@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,6 +89,10 @@ class Calibrator(ABC):
         if needs_feature and samples.feature is None:
             raise InvalidInput("feature", f"one value per sample, which {self.name} needs", "None")
         return self.fit_samples(samples)
+
+    def about(self, samples: Samples) -> dict[str, Any]:
+        """What every `Fitted` is made with: the method, and the size of the set it was fitted on."""
+        return {"name": self.name, "n_samples": samples.n_samples, "n_classes": samples.n_classes}
 
     @abstractmethod
     def fit_samples(self, samples: Samples) -> Fitted:

@@ -134,9 +134,7 @@ class KernelCalibrator(Calibrator):
         scott = scott_bandwidth(regressors, dimension=KERNEL_DIMENSION)
         ignored = [axis for axis, width in zip(self.axes, scott, strict=True) if width == 0]
         return FittedKernel(
-            name=self.name,
-            n_samples=samples.n_samples,
-            n_classes=samples.n_classes,
+            **self.about(samples),
             needs_feature=FEATURE in self.needs,
             note=f"ignored for want of variance: {', '.join(ignored)}" if ignored else "",
             axes=self.axes,

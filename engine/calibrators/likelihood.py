@@ -88,6 +88,20 @@ def minimise_nll(
     return InverseTemperatures(beta, exists, found, n_iterations)
 
 
+def nll_and_slopes(
+    gaps: FloatArray, label_gap: FloatArray, beta: FloatArray, scratch: FloatArray
+) -> tuple[float, FloatArray]:
+    """Mean of log sum_k exp(-beta_i d_ik) + beta_i d_iy; its (n,) terms' slopes in log T, beta (E_p[d] - d_y).
+
+    beta is (n,); scratch (n, K) is written over.
+    """
+    np.multiply(gaps, -beta[:, np.newaxis], out=scratch)
+    np.exp(scratch, out=scratch)
+    total = scratch.sum(axis=1)
+    mean_gap = np.einsum("ij,ij->i", scratch, gaps) / total
+    return float((np.log(total) + beta * label_gap).mean()), beta * (mean_gap - label_gap)
+
+
 def _moments(gaps: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Per-sample mean and variance of d under softmax(-beta d), a block of rows at a time to stay in cache.
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from engine.calibrators.base import Calibrator, Fitted, span
+from engine.calibrators.likelihood import nll_and_slopes
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.core.types import FloatArray, IntArray
@@ -89,9 +90,7 @@ class MarginEntropyCalibration(Calibrator):
         if scaling.converged:
             change, n_iterations, success, message = _minimise(samples, cell, scaling.temperature)
         return FittedMarginEntropy(
-            name=self.name,
-            n_samples=samples.n_samples,
-            n_classes=samples.n_classes,
+            **self.about(samples),
             converged=success,
             note="" if success else message,
             margin_cuts=margin_cuts,
@@ -116,12 +115,8 @@ def _minimise(samples: Samples, cell: IntArray, base_temperature: float) -> tupl
     def loss(free: FloatArray) -> tuple[float, FloatArray]:
         change = changes(free)
         beta = np.exp(-change.ravel())[cell]
-        np.multiply(gaps, -beta[:, np.newaxis], out=scores)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=1)
-        mean_gap = np.einsum("ij,ij->i", scores, gaps) / total
-        nll = float((np.log(total) + beta * label_gap).mean())
-        by_cell = np.bincount(cell, beta * (mean_gap - label_gap), n_cells).reshape(change.shape) / n
+        nll, slopes = nll_and_slopes(gaps, label_gap, beta, scores)
+        by_cell = np.bincount(cell, slopes, n_cells).reshape(change.shape) / n
         along, across = np.diff(change, axis=0), np.diff(change, axis=1)
         penalty = 0.5 * _SMOOTHNESS / n * float((along**2).sum() + (across**2).sum())
         slope = np.zeros_like(change)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from engine.calibrators.base import Calibrator, Fitted, span
+from engine.calibrators.likelihood import nll_and_slopes
 from engine.calibrators.samples import Samples, softmax_of_gaps
 from engine.calibrators.temperature import TemperatureScaling
 from engine.core import validation
@@ -157,9 +158,7 @@ class ParametricTemperatureScaling(Calibrator):
             network, n_iterations, success, message = _train(network, inputs, samples, scaling.temperature)
         temperature = scaling.temperature * np.exp(network.forward(inputs)[2])
         return FittedParametric(
-            name=self.name,
-            n_samples=samples.n_samples,
-            n_classes=samples.n_classes,
+            **self.about(samples),
             converged=success,
             note="" if success else message,
             network=network,
@@ -184,14 +183,8 @@ def _train(
     def loss(values: FloatArray) -> tuple[float, FloatArray]:
         trial = network.filled(values)
         hidden, deeper, change = trial.forward(inputs)
-        beta = np.exp(-change)
-        np.multiply(gaps, -beta[:, np.newaxis], out=scores)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=1)
-        mean_gap = np.einsum("ij,ij->i", scores, gaps) / total
-        nll = float((np.log(total) + beta * label_gap).mean())
-        # d nll / d log T = -beta d nll / d beta = beta (E_p[d] - d_y)
-        gradient = trial.backward(inputs, hidden, deeper, change, beta * (mean_gap - label_gap) / n)
+        nll, slopes = nll_and_slopes(gaps, label_gap, np.exp(-change), scores)
+        gradient = trial.backward(inputs, hidden, deeper, change, slopes / n)
         return nll + 0.5 * _PRIOR / n * float(values @ values), gradient + _PRIOR / n * values
 
     fit = minimize(

@@ -77,9 +77,7 @@ class VectorScaling(Calibrator):
             bias[seen] = found.bias
             n_iterations, converged, message = found.n_iterations, found.converged, found.message
         return FittedVector(
-            name=self.name,
-            n_samples=samples.n_samples,
-            n_classes=samples.n_classes,
+            **self.about(samples),
             converged=converged,
             note="" if converged else message,
             scale=scale,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.calibrators import CALIBRATORS, Samples
-from engine.calibrators.bayesian_binning import average_binnings, bin_numbers
+from engine.calibrators.binning import average_binnings, bin_numbers
 from engine.calibrators.samples import with_top_probability
 
 

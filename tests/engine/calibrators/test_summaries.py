@@ -7,14 +7,10 @@ import pytest
 
 from engine.calibrators import CALIBRATORS, FittedKernel
 from engine.calibrators.base import span
-from engine.calibrators.bayesian_binning import FittedBBQ
-from engine.calibrators.classwise import FittedClasswise
-from engine.calibrators.ensemble import FittedEnsemble
-from engine.calibrators.histogram import FittedHistogram
-from engine.calibrators.isotonic import FittedIsotonic
-from engine.calibrators.logit_norm import FittedLogitNorm
+from engine.calibrators.binning import FittedBBQ, FittedHistogram, FittedIsotonic
+from engine.calibrators.calibration_error import FittedLogitNorm
 from engine.calibrators.margin_entropy import FittedMarginEntropy
-from engine.calibrators.temperature import FittedIdentity, FittedTemperature
+from engine.calibrators.temperature import FittedClasswise, FittedEnsemble, FittedIdentity, FittedTemperature
 from engine.calibrators.vector import FittedVector
 
 SIZE = {"n_samples": 100, "n_classes": 3}

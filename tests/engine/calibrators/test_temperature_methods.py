@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from engine import metrics
 from engine.calibrators import CALIBRATORS, likelihood
-from engine.calibrators.soft_binned import soft_binned_ece_squared
+from engine.calibrators.calibration_error import soft_binned_ece_squared
 from tests.bench.peers import probmetrics_calibrators
 
 

@@ -1,15 +1,95 @@
-"""Bayesian binning into quantiles (BBQ)."""
+"""The confidence alone, replaced by how often it is right: histogram, isotonic and Bayesian binning."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import gammaln
 
-from engine.calibrators.base import Calibrator, Fitted
+from engine.calibrators.base import Calibrator, Fitted, span
 from engine.calibrators.samples import Samples, with_top_probability
+from engine.core.binning import N_BINS, equal_width_bins
 from engine.core.labels import counted
 from engine.core.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedHistogram(Fitted):
+    """The top probability becomes the accuracy of its confidence bin; an empty bin leaves it as it is."""
+
+    accuracy: FloatArray
+    count: IntArray
+
+    def transform(self, samples: Samples) -> FloatArray:
+        bins = equal_width_bins(samples.confidence, self.count.size)
+        return with_top_probability(samples, np.where(self.count[bins] > 0, self.accuracy[bins], samples.confidence))
+
+    @property
+    def learned(self) -> Mapping[str, object]:
+        return {"accuracy by bin": self.accuracy, "samples by bin": self.count}
+
+    @property
+    def summary(self) -> str:
+        filled = self.count > 0
+        return f"accuracies {span(self.accuracy[filled])} in {filled.sum()} of {counted(self.count.size, 'bin')}"
+
+
+class HistogramBinning(Calibrator):
+    """Accuracy of 15 equal-width bins of c = max_k p_k; may flip the argmax where a bin's accuracy is low."""
+
+    name = "hb"
+    label = "Histogram binning"
+    reference = "Zadrozny & Elkan 2001"
+    keeps_argmax = False
+
+    def fit_samples(self, samples: Samples) -> FittedHistogram:
+        bins = equal_width_bins(samples.confidence, N_BINS)
+        count = np.bincount(bins, minlength=N_BINS)
+        hits = np.bincount(bins, samples.correct, N_BINS)
+        return FittedHistogram(
+            **self.about(samples), accuracy=np.divide(hits, count, out=np.zeros(N_BINS), where=count > 0), count=count
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedIsotonic(Fitted):
+    """Linear interpolation between the knots, constant beyond them."""
+
+    confidence: FloatArray
+    value: FloatArray
+
+    def transform(self, samples: Samples) -> FloatArray:
+        return with_top_probability(samples, np.interp(samples.confidence, self.confidence, self.value))
+
+    @property
+    def learned(self) -> Mapping[str, object]:
+        return {"confidence": self.confidence, "calibrated": self.value, "steps": int(np.unique(self.value).size)}
+
+    @property
+    def summary(self) -> str:
+        return f"{counted(int(np.unique(self.value).size), 'step')}, calibrated confidence {span(self.value)}"
+
+
+class IsotonicCalibration(Calibrator):
+    """The non-decreasing function of c with the least squared distance to t (pool adjacent violators)."""
+
+    name = "isotonic"
+    label = "Isotonic regression"
+    reference = "Zadrozny & Elkan 2002"
+    keeps_argmax = False
+
+    def fit_samples(self, samples: Samples) -> FittedIsotonic:
+        knots, position = np.unique(samples.confidence, return_inverse=True)
+        count = np.bincount(position)
+        mean = np.bincount(position, samples.correct) / count
+        value = np.clip(isotonic_regression(mean, weights=count).x, 0.0, 1.0)
+        # Inside a constant stretch only its two ends matter.
+        flat = np.concatenate(([False], (value[1:-1] == value[:-2]) & (value[1:-1] == value[2:]), [False]))[
+            : value.size
+        ]
+        return FittedIsotonic(**self.about(samples), confidence=knots[~flat], value=value[~flat])
+
 
 RANGE_FACTOR = 10.0
 """C: numbers of bins tried run from n^(1/3) / C to C n^(1/3)."""
@@ -73,15 +153,7 @@ class BayesianBinning(Calibrator):
     def fit_samples(self, samples: Samples) -> FittedBBQ:
         order = np.argsort(samples.confidence, kind="stable")
         edges, values, n_bins, weight = average_binnings(samples.confidence[order], samples.correct[order])
-        return FittedBBQ(
-            name=self.name,
-            n_samples=samples.n_samples,
-            n_classes=samples.n_classes,
-            edges=edges,
-            values=values,
-            n_bins=n_bins,
-            weight=weight,
-        )
+        return FittedBBQ(**self.about(samples), edges=edges, values=values, n_bins=n_bins, weight=weight)
 
 
 def bin_numbers(n: int) -> IntArray:
