@@ -10,7 +10,7 @@ from app.parts import calibrators as parts
 from app.plots import calibrators as plots
 from app.shell.page import Page, open_page
 from engine.benchmark import METRICS
-from engine.benchmark.contrasts import CONTRASTED
+from engine.benchmark.comparisons import CONTRASTED
 from engine.calibrators import CALIBRATORS
 
 SCOPES = {"run": "this run", "seeds": "all seeds of its cell"}

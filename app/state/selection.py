@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, tertiles
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, split, tertiles
 from engine.core.labels import is_ensemble
-from engine.core.splitting import split
 from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import FEATURES
 from engine.gaps.settings import MIN_SUPPORT, TestSettings

@@ -11,10 +11,9 @@ import pandas as pd
 from app.compute.cache import feature_of, load_run, names_of
 from app.state.selection import POPULATIONS, Selection, Slice, feature_label
 from engine.benchmark.setup import TERTILE_FEATURE
-from engine.core.binning import N_BINS
+from engine.core.binning import N_BINS, SPLIT_SEED
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.labels import RunName, counted, is_ensemble, listed
-from engine.core.splitting import SPLIT_SEED
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
 from engine.sweep.others import other_entropies

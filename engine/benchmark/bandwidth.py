@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.scores import HEADLINE, headline_scores, predict_kernel
-from engine.benchmark.setup import ROUTING, TERTILE_FEATURE, Halves, halve, make_calibrator, make_kernel
+from engine.benchmark.setup import CONTROLS, ROUTING, TERTILE_FEATURE, Halves, halve, make_calibrator, make_kernel
 from engine.benchmark.smoothing import Pair, Smoother
 from engine.calibrators import CV_NLL, FittedKernel, KernelCalibrator, Samples
+from engine.core.binning import SPLIT_SEED
 from engine.core.errors import MissingData
-from engine.core.splitting import SPLIT_SEED
 from engine.core.types import Progress, RunData, silent
 from engine.features import CustomFeature
 from engine.kernel import (

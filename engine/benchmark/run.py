@@ -6,14 +6,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from engine.benchmark.bootstrap import BOOTSTRAPPED, COUNTS_PER_BLOCK, Sums, resample_counts
-from engine.benchmark.scores import METRICS, all_scores, paired_changes, predict
+from engine.benchmark.scores import (
+    BOOTSTRAPPED,
+    COUNTS_PER_BLOCK,
+    METRICS,
+    Sums,
+    all_scores,
+    paired_changes,
+    predict,
+    resample_counts,
+)
 from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE, check_methods, halve, make_calibrator
 from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
 from engine.core import validation
-from engine.core.binning import Matching
+from engine.core.binning import SPLIT_SEED, Matching
 from engine.core.labels import counted
-from engine.core.splitting import SPLIT_SEED
 from engine.core.types import BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
 from engine.metrics.debiased import debiased_ece

@@ -1,4 +1,12 @@
-"""The held-out metrics of the benchmark, their names, and the table that holds them."""
+"""The held-out metrics of the benchmark: their names, the table that holds them, and their values over resamples.
+
+Metrics are resampled without resampled arrays: each is a function of sums over samples, weighted by counts. A
+bootstrap resample of n samples is a vector of counts. What a metric needs of it (residuals by bin, losses) are products
+of these counts with a per-sample table that is made once per method. Bins and the cuts of rho stay those of the
+evaluated half. A resampled ECE serves paired differences only: its percentiles miss it (`engine.metrics.debiased`).
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +15,10 @@ import numpy as np
 
 from engine import metrics
 from engine.calibrators import CALIBRATORS, Fitted, FittedKernel, Samples
-from engine.core.binning import N_BINS, equal_width_bins
-from engine.core.types import BoolArray, FloatArray
+from engine.core.binning import N_BINS, equal_width_bins, tertiles
+from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.kernel import TemperatureSolution
+from engine.metrics import PROBABILITY_FLOOR
 
 MIN_BIN_COUNT = 5
 
@@ -102,3 +111,65 @@ def all_scores(prediction: Prediction, samples: Samples, rho: FloatArray | None)
 def paired_changes(scores: Mapping[str, float], reference: Mapping[str, float]) -> dict[str, float]:
     """NLL, Brier and accuracy minus those of the uncalibrated model on the same samples."""
     return {f"delta_{name}": scores[name] - reference[name] for name in ("nll", "brier", "accuracy")}
+
+
+COUNTS_PER_BLOCK = 1 << 21
+"""Resampling counts held at once (16 MB)."""
+BOOTSTRAPPED = ("ece", "nll", "brier", "worst_tertile_ece", "accuracy")
+
+
+def resample_counts(n: int, n_resamples: int, rng: np.random.Generator) -> FloatArray:
+    """(n_resamples, n) how often each sample is drawn in n draws with replacement."""
+    drawn = rng.integers(0, n, (n_resamples, n)) + np.arange(n_resamples)[:, np.newaxis] * n
+    return np.bincount(drawn.ravel(), minlength=n_resamples * n).reshape(n_resamples, n).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Per-sample tables of one method, from which any resample's metrics follow.
+
+    table : (n, 3 + 15 g) columns NLL, Brier, correct; residual t - c in the cell of its tertile and bin (g tertiles, 1
+    without rho). groups : (n, 3) tertile indicators, or None.
+    """
+
+    table: FloatArray
+    groups: FloatArray | None
+
+    @classmethod
+    def of(cls, prediction: Prediction, labels: IntArray, rho: FloatArray | None) -> Sums:
+        confidence, n = prediction.confidence, labels.size
+        rows = np.arange(n)
+        own = prediction.probabilities[rows, labels]
+        squares = np.einsum("nk,nk->n", prediction.probabilities, prediction.probabilities)
+        losses = np.column_stack(
+            [-np.log(np.maximum(own, PROBABILITY_FLOOR)), squares - 2 * own + 1, prediction.correct]
+        )
+        bins = equal_width_bins(confidence, N_BINS)
+        residual = prediction.correct - confidence
+        groups = None if rho is None else np.eye(3)[tertiles(rho).index]
+        n_groups = 1 if groups is None else 3
+        cells = np.zeros((n, n_groups * N_BINS))
+        cells[rows, (0 if groups is None else groups.argmax(axis=1)) * N_BINS + bins] = residual
+        return cls(np.hstack([losses, cells]), groups)
+
+    def metrics(self, counts: FloatArray) -> dict[str, FloatArray]:
+        """(resamples,) values of each of `BOOTSTRAPPED`; NaN where a metric is undefined."""
+        n = counts.shape[1]
+        sums = counts @ self.table
+        losses, cells = np.split(sums, [3], axis=1)
+        by_group = cells.reshape(counts.shape[0], -1, N_BINS)
+        residuals = by_group.sum(axis=1)
+        worst_tertile = np.full(counts.shape[0], np.nan)
+        if self.groups is not None:
+            group_sizes = counts @ self.groups
+            group_errors = np.divide(
+                np.abs(by_group).sum(axis=2), group_sizes, out=np.zeros_like(group_sizes), where=group_sizes > 0
+            )
+            worst_tertile = group_errors.max(axis=1)
+        return {
+            "ece": np.abs(residuals).sum(axis=1) / n,
+            "nll": losses[:, 0] / n,
+            "brier": losses[:, 1] / n,
+            "worst_tertile_ece": worst_tertile,
+            "accuracy": losses[:, 2] / n,
+        }

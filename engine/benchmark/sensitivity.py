@@ -19,8 +19,8 @@ from engine.benchmark.setup import (
 )
 from engine.calibrators import CALIBRATORS, Bandwidth, Samples
 from engine.core import validation
+from engine.core.binning import SPLIT_SEED
 from engine.core.errors import InvalidInput
-from engine.core.splitting import SPLIT_SEED
 from engine.core.types import Progress, RunData, silent
 from engine.features import FEATURES, CustomFeature
 

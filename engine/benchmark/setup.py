@@ -8,8 +8,8 @@ import numpy as np
 from engine.calibrators import CALIBRATORS, Bandwidth, Calibrator, KernelCalibrator, Samples
 from engine.calibrators.kernel_family import KernelConfidence, KernelConfidenceRouting
 from engine.core import validation
+from engine.core.binning import SPLIT_SEED, split
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.splitting import SPLIT_SEED, split
 from engine.core.threads import keep_blas_to_one_thread
 from engine.core.types import FloatArray, IntArray, RunData
 from engine.features import CustomFeature, feature
@@ -92,6 +92,8 @@ def pick(samples: Samples, rows: IntArray) -> Samples:
 
 REFERENCE = "none"
 ROUTING = "nw_conf_routing"
+CONTROLS = ("nw_conf", "nw_conf_entropy")
+"""The matched controls of AR-CondCal."""
 
 
 def check_methods(methods: Sequence[str]) -> list[str]:

@@ -11,9 +11,8 @@ import pandas as pd
 from engine.benchmark.setup import TERTILE_FEATURE
 from engine.calibrators import Samples
 from engine.core import validation
-from engine.core.binning import TERTILES, tertiles
+from engine.core.binning import SPLIT_SEED, TERTILES, split, tertiles
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.splitting import SPLIT_SEED, split
 from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import CustomFeature, feature
 from engine.kernel import Surface, nw_regress, nw_surface, scott_bandwidth, shrinkage, tertile_distance

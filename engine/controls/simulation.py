@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 from engine.core import validation
 from engine.core.binning import Matching, confidence_bins, tertiles
 from engine.core.errors import InvalidInput
-from engine.core.intervals import wilson_interval
+from engine.core.pvalues import wilson_interval
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.combined import CombinedBatch, combined_test
 from engine.gaps.settings import Preset, TestSettings, primary_bins

@@ -1,4 +1,4 @@
-"""Bins of confidence and tertiles of a feature: the two partitions that everything else counts in."""
+"""Bins of confidence, tertiles of a feature and the two halves of a run: the partitions that all else counts in."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -183,3 +183,17 @@ def quantile_groups(values: FloatArray, n_groups: int) -> QuantileGroups:
     cuts = np.unique(np.quantile(values, np.arange(1, n_groups) / n_groups))
     _, index = np.unique(np.searchsorted(cuts, values, side="left"), return_inverse=True)
     return QuantileGroups(index, np.bincount(index))
+
+
+SPLIT_SEED = 42
+
+
+def split(n: int, seed: int = SPLIT_SEED) -> tuple[IntArray, IntArray]:
+    """Rows to fit on and rows to evaluate on: `default_rng(seed).permutation(n)`, cut after the first n // 2.
+
+    An odd n gives the evaluated half one sample more.
+    """
+    validation.whole("n", n, 2, validation.MOST_SAMPLES)
+    validation.seed(seed)
+    order = np.random.default_rng(seed).permutation(n)
+    return order[: n // 2], order[n // 2 :]

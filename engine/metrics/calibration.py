@@ -18,7 +18,7 @@ from engine.core.binning import (
     tertiles,
 )
 from engine.core.errors import InvalidInput
-from engine.core.intervals import wilson_interval
+from engine.core.pvalues import wilson_interval
 from engine.core.types import BoolArray, FloatArray, IntArray
 
 PROBABILITY_FLOOR = 1e-12

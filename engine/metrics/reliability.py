@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from engine import metrics
 from engine.core import validation
 from engine.core.binning import N_BINS, equal_width_bins
-from engine.core.intervals import wilson_interval
+from engine.core.pvalues import wilson_interval
 from engine.core.types import FloatArray
 from engine.metrics.debiased import DebiasedEce, debiased_ece
 

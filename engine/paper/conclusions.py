@@ -18,9 +18,8 @@ import pandas as pd
 from scipy.stats import binom, norm
 
 from engine.benchmark.bandwidth import FAMILY
-from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.sensitivity import GAINS_OVER
-from engine.benchmark.setup import ROUTING, TERTILE_FEATURE
+from engine.benchmark.setup import CONTROLS, ROUTING, TERTILE_FEATURE
 from engine.core.labels import counted, format_p, listed
 from engine.core.pvalues import SignTest, adjust_pvalues, sign_test
 from engine.features import FEATURES

@@ -9,8 +9,7 @@ import numpy as np
 from engine import metrics
 from engine.benchmark.setup import halve
 from engine.calibrators.samples import Samples, softmax_of_gaps
-from engine.core.binning import N_BINS, equal_width_bins, tertiles
-from engine.core.splitting import split
+from engine.core.binning import N_BINS, equal_width_bins, split, tertiles
 from engine.core.types import FloatArray, IntArray, RunData
 from engine.features import feature
 from engine.gaps.settings import MIN_SUPPORT

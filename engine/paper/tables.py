@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from engine.benchmark.bandwidth import FAMILY
-from engine.benchmark.contrasts import CONTROLS
-from engine.benchmark.rankings import rank_one_counts, split_trials
+from engine.benchmark.comparisons import rank_one_counts, split_trials
 from engine.benchmark.sensitivity import size_curves
-from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE
+from engine.benchmark.setup import CONTROLS, REFERENCE, ROUTING, TERTILE_FEATURE
 from engine.calibrators import CALIBRATORS
 from engine.core.errors import RouteCalError
 from engine.core.labels import DATASETS, MISSING

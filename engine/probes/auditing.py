@@ -8,10 +8,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from engine.core import validation
-from engine.core.binning import equal_mass_bins
+from engine.core.binning import equal_mass_bins, split
 from engine.core.errors import InvalidInput
 from engine.core.pvalues import monte_carlo_pvalue
-from engine.core.splitting import split
 from engine.core.types import FloatArray, IntArray, Progress
 from engine.probes.networks import Batch, Recipe, Start, initial_weights, train
 from engine.probes.result import CONTRASTS, ROWS_PER_BIN, Contrast, Note, ProbeResult, Reference
@@ -36,7 +35,7 @@ def audit(
     names: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> ProbeResult:
-    """Fit the five probes on one half (`engine.core.splitting.split`) and score them on the other.
+    """Fit the five probes on one half (`engine.core.binning.split`) and score them on the other.
 
     conf_lin: least squares on c. conf_mlp: network on c. full_lin: ridge on (c, H). full_mlp: network on (c, H).
     shuf_full_mlp: network on (c, H) with the rows of H permuted inside the training half only, by another permutation

@@ -9,9 +9,8 @@ import pandas as pd
 from scipy.stats import t
 
 from engine.benchmark.bandwidth import OWN_CONTROLS, BandwidthCurves
-from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.scores import METRICS
-from engine.benchmark.setup import ROUTING
+from engine.benchmark.setup import CONTROLS, ROUTING
 from engine.core.errors import InvalidInput
 from engine.core.labels import in_sentence, listed
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 import pandas as pd
 
-from engine.benchmark.contrasts import CONTROLS, contrast_in_run, contrast_over_seeds
-from engine.benchmark.rankings import Leader, leader_in_run, leader_over_seeds
+from engine.benchmark.comparisons import Leader, contrast_in_run, contrast_over_seeds, leader_in_run, leader_over_seeds
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import METRICS
+from engine.benchmark.setup import CONTROLS
 from engine.calibrators import CALIBRATORS
 from engine.core.labels import capital, in_sentence, listed
 

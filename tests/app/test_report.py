@@ -21,7 +21,7 @@ from app.export import Item, page_html
 from app.plots.theme import Theme, empty_figure
 from app.report import MOST_RUNS, Settings, build_report
 from app.report.blind import BlindCache
-from app.report.pdf import NoBrowser, find_browser
+from app.report.command import NoBrowser, find_browser
 from app.report.sections import whole_cache
 from app.report.study import study_run
 from engine.core.errors import UnknownName

@@ -9,12 +9,11 @@ import pytest
 
 from engine.benchmark import MatchedLab, Smoother, bandwidth_sensitivity, run_benchmark
 from engine.benchmark.bandwidth import FAMILY, LAB_MULTIPLIERS, PATHS, pair_on
-from engine.benchmark.contrasts import CONTROLS
 from engine.benchmark.scores import HEADLINE
+from engine.benchmark.setup import CONTROLS
 from engine.benchmark.smoothing import variation
-from engine.core.binning import tertiles
+from engine.core.binning import split, tertiles
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.splitting import split
 from engine.core.types import RunData
 from engine.features import feature
 from engine.kernel import Surface, nw_regress, nw_surface, scott_bandwidth

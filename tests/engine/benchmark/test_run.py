@@ -22,8 +22,7 @@ from engine.benchmark import (
     split,
     split_variance,
 )
-from engine.benchmark.bootstrap import BOOTSTRAPPED, Sums, resample_counts
-from engine.benchmark.scores import all_scores, predict
+from engine.benchmark.scores import BOOTSTRAPPED, Sums, all_scores, predict, resample_counts
 from engine.benchmark.setup import halve, make_calibrator
 from engine.calibrators import CALIBRATORS
 from engine.core.errors import InvalidInput, MissingData, UnknownName

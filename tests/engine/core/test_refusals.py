@@ -12,7 +12,7 @@ from engine import features, gaps, kernel, metrics, probes
 from engine.benchmark import MatchedLab, calibration_size_sensitivity, run_benchmark, split_variance
 from engine.calibrators import CALIBRATORS
 from engine.controls import false_alarm_rate, power_curve
-from engine.core import intervals, pvalues, splitting
+from engine.core import binning, pvalues
 from engine.core.errors import InvalidInput, MissingData, UnknownName
 from engine.core.types import RunData
 from engine.features import CustomFeature
@@ -55,7 +55,7 @@ def record(**changes: object) -> RunRecord:
         (lambda: probes.audit(C, R[:, None], T, hidden=HUGE), "hidden"),
         (lambda: probes.audit(C, R[:, None], T, epochs=HUGE), "epochs"),
         (lambda: run_benchmark(run(), n_bootstrap=HUGE), "n_bootstrap"),
-        (lambda: splitting.split(HUGE), "n"),
+        (lambda: binning.split(HUGE), "n"),
         (lambda: search_candidates(HUGE), "n_layers"),
     ],
 )
@@ -68,14 +68,14 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(call, argument: str):
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
-        (lambda: splitting.split(10, seed=-1), "seed"),
-        (lambda: splitting.split(10, seed=None), "seed"),
+        (lambda: binning.split(10, seed=-1), "seed"),
+        (lambda: binning.split(10, seed=None), "seed"),
         (lambda: reliability.class_table(C, T, LABELS, n_bins=None), "n_bins"),
         (lambda: gaps.primary_bins(None), "n_samples"),
         (lambda: pvalues.adjust_tested(["a"], "holm"), "p"),
         (lambda: pvalues.adjust_tested(0.5, "holm"), "p"),
-        (lambda: intervals.wilson_interval(["a"], [1]), "successes"),
-        (lambda: intervals.wilson_interval([1, 1], [1, 1, 1]), "successes"),
+        (lambda: pvalues.wilson_interval(["a"], [1]), "successes"),
+        (lambda: pvalues.wilson_interval([1, 1], [1, 1, 1]), "successes"),
         (lambda: metrics.nll(np.array([[0.5, 0.5]]), [1e308]), "labels"),
         (lambda: metrics.nll(np.array([[0.5, 0.5]]), [1e30]), "labels"),
         (lambda: kernel.shrinkage(None, 1.0), "distance"),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from engine.core.binning import split
 from engine.core.errors import InvalidInput
-from engine.core.splitting import split
 
 
 def test_split_is_the_protocols_permutation():

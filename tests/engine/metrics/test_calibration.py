@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from engine import metrics
 from engine.core.errors import InvalidInput
-from engine.core.intervals import wilson_interval
+from engine.core.pvalues import wilson_interval
 
 CONFIDENCE = np.array([0.95, 0.97, 0.93, 0.50, 0.48, 0.49, 0.10, 0.12, 0.61])
 CORRECT = np.array([1, 1, 0, 1, 0, 0, 0, 1, 1])

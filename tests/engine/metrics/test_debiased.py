@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import foldnorm, norm
 
-from engine.core.intervals import wilson_interval
+from engine.core.pvalues import wilson_interval
 from engine.metrics import ece
 from engine.metrics.debiased import _critical, _folded_normal, debiased_ece
 from engine.metrics.reliability import expected_ece

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from engine import metrics
-from engine.core.splitting import split
+from engine.core.binning import split
 from engine.core.types import RunData
 from engine.gaps import matched_gap, trend_test
 from engine.paper.external import against_noise, block_against_full, lift_over_norm, logit_norm

@@ -10,8 +10,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
+from engine.core.binning import split
 from engine.core.errors import InvalidInput
-from engine.core.splitting import split
 from engine.probes import CONTRASTS, PROBES, audit
 from engine.probes.auditing import shuffle_within
 from engine.probes.networks import Batch, Recipe, initial_weights, train

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from engine.benchmark.bandwidth import LAB_MULTIPLIERS, PATHS, BandwidthCurves
-from engine.benchmark.contrasts import CONTROLS
+from engine.benchmark.setup import CONTROLS
 from engine.core.errors import InvalidInput
 from engine.verdict.bandwidth import JUDGED, judge_bandwidth, leads
 

@@ -22,7 +22,7 @@ from engine.benchmark import (
     size_curves,
     split_trials,
 )
-from engine.benchmark.contrasts import CONTRASTED
+from engine.benchmark.comparisons import CONTRASTED
 from engine.calibrators.temperature import FittedIdentity
 from engine.core.errors import InvalidInput, UnknownName
 from engine.core.labels import places

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine import controls, gaps, metrics, verdict
 from engine.controls import table as trust
-from engine.core import contingency, intervals, pvalues, rounding, splitting
+from engine.core import binning, contingency, pvalues, rounding
 from engine.metrics import debiased, reliability
 from engine.verdict import wording as verdict_browse
 from tests.fuzz.catalogue.entry import (
@@ -70,7 +70,7 @@ METRICS = [
     Entry("class_table", reliability.class_table, {**PAIR, "predictions": LABELS}, {"n_bins": BINS}),
     Entry(
         "wilson_interval",
-        intervals.wilson_interval,
+        pvalues.wilson_interval,
         {"successes": CORRECT, "trials": Kind(lambda s: CORRECT.valid(s).map(lambda a: a * 3 + 1), dressed=True)},
         {"level": FRACTION},
         missing={"result": "no trials"},
@@ -186,7 +186,7 @@ GAPS = [
         {"p": P_VALUES, "method": choice(*pvalues.ADJUSTMENTS)},
         missing={"result": "a test that could not be run"},
     ),
-    Entry("split", splitting.split, {"n": whole(2, 50)}, DRAWS),
+    Entry("split", binning.split, {"n": whole(2, 50)}, DRAWS),
 ]
 
 
