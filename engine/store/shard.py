@@ -146,7 +146,7 @@ def _columns(record: RunRecord) -> Columns:
         columns["correct"] = record.correct
     columns |= {f"H_{layer + 1}": record.entropies[:, layer] for layer in range(record.n_layers)}
     if record.logits is not None and in_half:
-        columns["logits"] = record.logits.astype(np.float16)
+        columns["logits"] = record.logits.astype(np.float16) + np.float16(0)  # counted in steps, -0 would become 0
     elif record.logits is not None:
         columns |= {f"logit_{k}": record.logits[:, k] for k in range(record.logits.shape[1])}
     columns |= {f"extra_{number}": column for number, column in enumerate(record.extra.values(), start=1)}
@@ -157,13 +157,18 @@ def _columns(record: RunRecord) -> Columns:
 
 def _arrow(column: NDArray[Any]) -> pa.Array:
     """A matrix becomes lists of equal length, row by row, so that its bytes are split and compressed together."""
-    return pa.array(column) if column.ndim == 1 else pa.FixedSizeListArray.from_arrays(column.ravel(), column.shape[1])
+    if column.ndim == 1:
+        return pa.array(column)
+    whole = half.in_steps(column) if column.dtype == np.float16 else None
+    return pa.FixedSizeListArray.from_arrays((column if whole is None else whole).ravel(), column.shape[1])
 
 
 def _numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     if not pa.types.is_fixed_size_list(column.type):
         return np.ascontiguousarray(column.to_numpy())
     values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    if values.dtype == np.uint16:
+        values = half.from_steps(values)
     return np.ascontiguousarray(values).reshape(len(column), -1)
 
 

@@ -32,7 +32,7 @@ def test_confidence_and_correctness_are_those_before_rounding(record, logits):
 def test_a_shard_holds_halves_and_gives_the_same_record_back(tmp_path, record):
     path = write_shard(record, tmp_path)
     schema = pq.read_schema(path)
-    assert str(schema.field("logits").type) == f"fixed_size_list<element: halffloat>[{CLASSES}]"
+    assert str(schema.field("logits").type) == f"fixed_size_list<element: uint16>[{CLASSES}]"
     assert str(schema.field("confidence").type) == "double"
     for again in (read_shard(path), verify_shard(path)):
         np.testing.assert_array_equal(again.logits, record.logits)
@@ -41,6 +41,20 @@ def test_a_shard_holds_halves_and_gives_the_same_record_back(tmp_path, record):
     publish(tmp_path, tmp_path / "cache.duckdb")
     with open_cache(tmp_path / "cache.duckdb") as cache:
         np.testing.assert_array_equal(cache.load(record.run_id).confidence, record.confidence)
+
+
+def test_finer_halves_and_those_of_an_older_shard_are_kept_as_they_are(tmp_path, make_record, monkeypatch):
+    """1/1024 is no whole number of steps; and a zero with a sign reads back as zero."""
+    logits = np.zeros((N, CLASSES), dtype=np.float32)
+    logits[:, 3], logits[:, 5] = 1.0, -0.0
+    record = make_record(n=N, logits=logits, labels=np.zeros(N, dtype=int), extra={})
+    np.testing.assert_array_equal(read_shard(write_shard(record, tmp_path)).logits, logits)
+    assert half.in_steps(np.array([[2.0**-10, 1.0]], dtype=np.float16)) is None
+    assert half.in_steps(np.array([[np.nan, 1.0]], dtype=np.float16)) is None
+    monkeypatch.setattr(half, "in_steps", lambda _: None)
+    path = write_shard(record, tmp_path)
+    assert "halffloat" in str(pq.read_schema(path).field("logits").type)
+    np.testing.assert_array_equal(read_shard(path).logits, logits)
 
 
 def test_rounding_never_moves_the_prediction():
