@@ -10,6 +10,7 @@ import pandas as pd
 from app.compute.cache import load_run
 from app.compute.jobs import Work
 from app.compute.keep import keep
+from app.compute.reliability import fitted
 from app.report.study import Diagram, diagram_of
 from app.state.view import View
 from engine.benchmark import (
@@ -24,6 +25,7 @@ from engine.benchmark.setup import check_run
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import Progress, RunData
+from engine.verdict.answers import BENCHMARK
 from engine.verdict.benchmark import BenchmarkVerdict, judge_run, judge_seeds
 
 Result = TypeVar("Result")
@@ -65,7 +67,7 @@ def benchmark(view: View, run_id: str) -> Work[BenchmarkResult]:
         run = cache.load(run_id)
         return run_benchmark(run, progress=lambda share, text: progress(share, f"{name}: {text}"))
 
-    return Work(("benchmark", run_id), view.fingerprint, compute)
+    return Work(("benchmark", run_id), view.fingerprint, compute, lambda: BENCHMARK.read(cache, run_id))
 
 
 def _each_run(
@@ -105,6 +107,10 @@ def judged(_view: View, results: list[BenchmarkResult], *, pooled: bool) -> tupl
     return board, judge_seeds(board.runs) if pooled else judge_run(results[0])
 
 
-def diagram(result: BenchmarkResult, method: str) -> Diagram:
-    """The reliability diagram of a method on the evaluated half, in the benchmark's own bins."""
+def diagram(view: View, benchmarked: BenchmarkResult, method: str) -> Diagram:
+    """The reliability diagram of a method on the evaluated half, in the benchmark's own bins.
+
+    It is fitted again: with the scores of all methods no predictions are stored.
+    """
+    result = fitted(view, method, benchmarked.feature)
     return diagram_of(result.confidence[method], result.correct[method], N_BINS, "equal_width")

@@ -9,21 +9,23 @@ from engine.core.binning import histogram_edges
 from engine.core.types import FloatArray, IntArray, Progress
 from engine.gaps import DecileEffect, effect_by_decile
 from engine.verdict import Verdict, judge
+from engine.verdict.answers import VERDICT
 
 _BARS = 60
 
 
 def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
     """The answer with all that it rests on: tests, ladder, controls, gain."""
-    given, settings = view.samples, view.selection.protocol.test_settings
+    settings = view.selection.protocol.test_settings
 
     def compute(progress: Progress) -> Verdict:
         return judge(
-            *given, feature=view.feature_label, outputs=view.run_with_logits.logits, others=view.others(),
+            *view.samples, feature=view.feature_label, outputs=view.run_with_logits.logits, others=view.others(),
             clusters=view.run.clusters, n_replicates=n_simulations, progress=progress, settings=settings,
         )  # fmt: skip
 
-    return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute))
+    stored = view.stored(VERDICT) if n_simulations == N_SIMULATIONS else lambda: None
+    return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute, stored))
 
 
 def effect(view: View, rung: int) -> DecileEffect:

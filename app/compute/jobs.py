@@ -37,11 +37,13 @@ class Work(Generic[Result]):
     fingerprint : of the cache that it reads.
     compute : takes a progress callback. It runs on another thread, so it calls the engine and nothing of Streamlit:
         load the data before, and close over it.
+    stored : the result as the cache holds it, None where it does not.
     """
 
     key: tuple[Hashable, ...]
     fingerprint: str
     compute: Callable[[Progress], Result]
+    stored: Callable[[], Result | None] = lambda: None
 
     @property
     def id(self) -> Key:
@@ -116,12 +118,18 @@ class Jobs:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
 
     def find(self, work: Work[Result]) -> Result | None:
-        """The remembered result of work that is done, or None."""
-        return cast(Result | None, self._memo.find(work.id))
+        """The result of work that is done, remembered or stored with the cache, or None."""
+        found = cast(Result | None, self._memo.find(work.id))
+        if found is None:
+            found = work.stored()
+            if found is not None:
+                return self._memo.get(work.id, lambda: found)
+        return found
 
     def get(self, work: Work[Result], progress: Progress) -> Result:
-        """The result of a job, for another job that needs it: remembered, or computed where this is called."""
-        return self._memo.get(work.id, lambda: work.compute(progress))
+        """The result of a job, for another job that needs it: found, or computed where this is called."""
+        found = self.find(work)
+        return self._memo.get(work.id, lambda: work.compute(progress)) if found is None else found
 
     def watch(self, work: Work[Result], viewer: str) -> Job[Result]:
         """The job under way for this work, or a new one. Look again within `PATIENCE` seconds to keep it going.

@@ -11,6 +11,7 @@ from app.state.view import View
 from engine.core.labels import is_ensemble, label_rows, run_names
 from engine.core.types import WITHOUT_LOGITS, Progress
 from engine.probes import Descriptor, ProbeResult, ProbeSweep, RunSummary, audit, audit_run, descriptor, pool
+from engine.verdict.answers import PROBES
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ def audited(view: View, given: Descriptor, settings: Settings) -> Work[ProbeResu
         )
 
     samples = (chosen.run_id, chosen.slice, chosen.protocol.population, chosen.feature)
-    return Work(("probes", samples, given.numbers, settings), view.fingerprint, compute)
+    usual = settings == Settings() and len(given.numbers) == (view.row["n_layers"] or len(view.row["extra_names"]))
+    stored = view.stored(PROBES) if usual else lambda: None
+    return Work(("probes", samples, given.numbers, settings), view.fingerprint, compute, stored)
 
 
 @dataclass(frozen=True, eq=False)

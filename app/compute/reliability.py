@@ -42,7 +42,8 @@ class Calibrated:
     max_entries=128, by=lambda view, method, name: (view.selection.run_id, method, name),
     spinner="Fitting on the calibration half",
 )  # fmt: skip
-def _fitted(view: View, method: str, feature_name: str) -> BenchmarkResult:
+def fitted(view: View, method: str, feature_name: str) -> BenchmarkResult:
+    """One calibrator on the whole run."""
     run = load_run(view.cache, view.selection.run_id, with_logits=True)
     result = run_benchmark(run, [method], feature=feature_name, n_bootstrap=0)
     if method in result.skipped:
@@ -61,7 +62,7 @@ def calibrated(view: View, method: str) -> Calibrated:
     by=lambda view, method, name: (view.selection.run_id, method, name, view.selection.protocol.n_bins),
 )
 def _calibrated(view: View, method: str, feature_name: str) -> Calibrated:
-    result = _fitted(view, method, feature_name)
+    result = fitted(view, method, feature_name)
     label = CALIBRATORS[method].label
     if FEATURE in CALIBRATORS[method].needs and feature_name != "r_std":
         label = f"Kernel on confidence and {feature_label(feature_name)}"
@@ -77,13 +78,13 @@ def _calibrated(view: View, method: str, feature_name: str) -> Calibrated:
 
 def calibrated_by(view: View, methods: Sequence[str]) -> tuple[list[Calibrated], list[str]]:
     """Those of the calibrators that this run can bear, and why it cannot bear the others."""
-    fitted, problems = [], []
+    found, problems = [], []
     for method in methods:
         try:
-            fitted.append(calibrated(view, method))
+            found.append(calibrated(view, method))
         except (MissingData, InvalidInput) as error:
             problems.append(str(error))
-    return fitted, list(dict.fromkeys(problems))
+    return found, list(dict.fromkeys(problems))
 
 
 def grid_runs(view: View, scope: str) -> list[str]:

@@ -7,8 +7,9 @@ from app.compute.keep import keep
 from app.compute.overview import CacheSummary, summarise
 from app.state.view import View
 from engine.core.types import Progress
-from engine.gaps.settings import TestSettings
-from engine.sweep import diagnose
+from engine.gaps.settings import MIN_SUPPORT, TestSettings
+from engine.sweep import DEFAULT_FEATURE, diagnose
+from engine.verdict.answers import SWEEP
 
 
 def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
@@ -21,7 +22,9 @@ def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
 
         return diagnose(cache, feature_name=feature, settings=TestSettings(min_support=min_support), progress=report)
 
-    return Work(("diagnosed", feature, min_support), view.fingerprint, compute)
+    usual = (feature, min_support) == (DEFAULT_FEATURE, MIN_SUPPORT)
+    stored = (lambda: SWEEP.read(cache)) if usual else lambda: None
+    return Work(("diagnosed", feature, min_support), view.fingerprint, compute, stored)
 
 
 def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from engine.benchmark import (
     METRICS,
     BenchmarkResult,
     Scoreboard,
-    learnt_table,
     rank_one_counts,
     ranks,
     size_curves,
@@ -147,7 +146,7 @@ def ranks_table(page: Page, counts: pd.DataFrame, metric: str) -> None:
 
 def learnt_by_method(page: Page, result: BenchmarkResult) -> None:
     """One phrase per method."""
-    frame = learnt_table(result)
+    frame = result.learnt
     noted = frame["note"].mask(~frame["converged"] & (frame["note"] == ""), "the fit did not reach its optimum")
     keeps = frame["keeps_prediction"].map({True: "kept", False: "may change"})
     names = {"name": "Method", "learnt": "Fitted parameters", "keeps": "Predicted class"}
@@ -173,11 +172,11 @@ def benchmarks(page: Page, run_ids: Sequence[str]) -> list[BenchmarkResult] | No
 @fragment
 def before_and_after(page: Page, result: BenchmarkResult) -> None:
     """Reliability of the chosen method beside no calibration, on the evaluated half."""
-    methods = [name for name in result.fitted if name != REFERENCE]
+    methods = [name for name in result.methods if name != REFERENCE]
     chosen = st.selectbox("Method", methods, format_func=full_name, key="calibrator", bind="query-params", width=360)
     for column, (key, method) in zip(st.columns(2), (("before", REFERENCE), ("after", chosen)), strict=True):
         with column:
-            shown = compute.diagram(result, method)
+            shown = compute.diagram(page.view, result, method)
             title = f"{CALIBRATORS[method].label}: ECE {shown.summary.ece:.4f}. {diagram_title(shown.table)}"
             figure = diagram(shown.table, page.theme, title=title, height=420)
             page.figure(figure, f"reliability-{key}", alt=f"Reliability diagram. {title}")

@@ -11,7 +11,7 @@ from app.plots import probes as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
-from engine.probes import Descriptor, ProbeResult, predicted_against_actual
+from engine.probes import Descriptor, ProbeResult
 from engine.verdict.probes import STEPS, Step, judge_probe_sweep
 
 _WIDTHS, _EPOCHS = (1, 2, 4, 8, 16, 32, 64), (25, 50, 100, 200, 400, 800)
@@ -99,9 +99,9 @@ def predictions(page: Page, result: ProbeResult, given: Descriptor) -> None:
     """Whether a probe's predictions come true; the choice redraws this part only."""
     left, right = st.columns([1, 3])
     with left:
-        labels = {plots.probe_label(probe, given.kind): probe for probe in result.predictions}
+        labels = {plots.probe_label(probe, given.kind): probe for probe in result.groups}
         label = st.radio("Probe", labels, key="probe", bind="query-params", index=min(3, len(labels) - 1))
-    groups = predicted_against_actual(result, labels[label])
+    groups = result.groups[labels[label]]
     with right:
         figure = plots.predicted_against_actual(groups, labels[label], page.theme)
         page.figure(figure, "predicted", alt="Actual error against predicted error")

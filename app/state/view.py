@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import pandas as pd
 
 from app.compute.cache import feature_of, load_run, names_of
-from app.state.selection import POPULATIONS, Selection, Slice, feature_label
+from app.state.selection import POPULATIONS, Protocol, Selection, Slice, feature_label
 from engine.benchmark.setup import TERTILE_FEATURE
 from engine.core.binning import N_BINS, SPLIT_SEED
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.labels import RunName, counted, is_ensemble, listed
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
+from engine.sweep import DEFAULT_FEATURE
 from engine.sweep.others import other_entropies
+from engine.verdict.answers import Question
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,13 @@ class View:
     def fingerprint(self) -> str:
         """Of the cache: what its results are kept by."""
         return self.cache.fingerprint
+
+    def stored(self, question: Question[Result]) -> Callable[[], Result | None]:
+        """How to find the answer that the cache holds; a choice other than the default one has none."""
+        chosen = self.selection
+        usual = chosen.feature == DEFAULT_FEATURE or not question.of_feature
+        usual = usual and chosen.slice.everything and chosen.protocol == Protocol()
+        return (lambda: question.read(self.cache, chosen.run_id)) if usual else (lambda: None)
 
     def of_run(self, run_id: str) -> View:
         """The same view of another run."""

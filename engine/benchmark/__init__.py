@@ -14,7 +14,7 @@ from engine.benchmark.comparisons import (
     scoreboard,
     split_trials,
 )
-from engine.benchmark.run import BenchmarkResult, learnt_table, run_benchmark
+from engine.benchmark.run import BenchmarkResult, run_benchmark
 from engine.benchmark.scores import HEADLINE, METRICS, Metric
 from engine.benchmark.sensitivity import calibration_size_sensitivity, feature_ablation, size_curves, split_variance
 from engine.benchmark.smoothing import Slices, Smoother

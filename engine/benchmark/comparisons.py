@@ -122,7 +122,7 @@ def leader_in_run(result: BenchmarkResult, metric: str, *, alpha: float = 0.05) 
     n_alike = None
     if result.n_bootstrap and metric in BOOTSTRAPPED:
         z = float(norm.ppf(1 - alpha / 2))
-        errors = [np.std(result.bootstrap[name][metric] - result.bootstrap[best][metric], ddof=1) for name in rivals]
+        errors = [result.error(name, best, metric) for name in rivals]
         n_alike = sum(
             competing[name] - competing[best] <= z * error for name, error in zip(rivals, errors, strict=True)
         )
@@ -215,7 +215,7 @@ def contrast_in_run(
     AR-CondCal was left out.
     """
     _check(metrics, alpha, BOOTSTRAPPED)
-    if ROUTING not in result.fitted:
+    if ROUTING not in result.methods:
         return pd.DataFrame(columns=COLUMNS)
     if not result.n_bootstrap:
         raise InvalidInput("result", "a benchmark with bootstrap resamples", "none")
@@ -225,9 +225,8 @@ def contrast_in_run(
         for control in CONTROLS:
             if control not in values:
                 continue
-            drawn = result.bootstrap[ROUTING][metric] - result.bootstrap[control][metric]
             difference = float(values[ROUTING][metric]) - float(values[control][metric])
-            rows.append((control, metric, difference, float(np.std(drawn, ddof=1)), result.n_bootstrap))
+            rows.append((control, metric, difference, result.error(ROUTING, control, metric), result.n_bootstrap))
     return _with_intervals(rows, lambda level, _: float(norm.ppf(level)), alpha)
 
 

@@ -21,11 +21,12 @@ from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
 from engine.core import validation
 from engine.core.binning import SPLIT_SEED, Matching
 from engine.core.labels import counted
-from engine.core.types import BoolArray, FloatArray, Progress, RunData, silent
+from engine.core.types import BEHIND, BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
 from engine.metrics.debiased import debiased_ece
 
 N_BOOTSTRAP = 500
+Clipping = tuple[str, str, float, float, int]
 _BINS_OF: dict[str, Matching] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
 _PERCENTILES = ("nll", "brier", "accuracy", "delta_nll", "delta_brier", "delta_accuracy")
 
@@ -39,20 +40,24 @@ class BenchmarkResult:
     scores : tidy frame, one row per method and metric: run_id, method, metric, value, debiased, ci_low, ci_high. The
         95 % interval is of `debiased` for ECE and AdaECE (`debiased_ece`), of percentiles of the bootstrap for NLL,
         Brier, accuracy and their changes, and NaN for the others, of which none is known to cover.
-    fitted : what each method learnt.
+    fitted : each method as fitted. learnt : one row per method: method, label, learnt (a phrase), keeps_prediction,
+        converged, note (or empty); a kernel method's phrase also tells how many of its targets no temperature reached.
     confidence, correct : by method, (n_eval,) top-label confidence and correctness on the evaluated half.
     clipping : one row per kernel method: shares of targets clipped at either end, number of tied samples.
-    bootstrap : by method and metric, the (n_bootstrap,) resampled values.
+    bootstrap : by method and metric, the (n_bootstrap,) resampled values. errors : by metric, (m, m) the standard
+        deviation over resamples of the difference between two methods, above the diagonal in their order.
     skipped : methods left out, with the reason.
     """
 
     run_id: str
     scores: pd.DataFrame
-    fitted: Mapping[str, Fitted]
-    confidence: Mapping[str, FloatArray]
-    correct: Mapping[str, BoolArray]
+    fitted: Mapping[str, Fitted] = field(metadata=BEHIND)
+    learnt: pd.DataFrame
+    confidence: Mapping[str, FloatArray] = field(metadata=BEHIND)
+    correct: Mapping[str, BoolArray] = field(metadata=BEHIND)
     clipping: pd.DataFrame
-    bootstrap: Mapping[str, Mapping[str, FloatArray]]
+    bootstrap: Mapping[str, Mapping[str, FloatArray]] = field(metadata=BEHIND)
+    errors: Mapping[str, FloatArray]
     skipped: Mapping[str, str]
     feature: str
     tertile_feature: str | None
@@ -63,10 +68,19 @@ class BenchmarkResult:
     seed: int
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def methods(self) -> list[str]:
+        """Those that were fitted, in order."""
+        return self.learnt["method"].tolist()
+
+    def error(self, method: str, other: str, metric: str) -> float:
+        """The standard error of the difference between two methods in one of `BOOTSTRAPPED`."""
+        return float(self.errors[metric][*sorted((self.methods.index(method), self.methods.index(other)))])
+
     def table(self) -> pd.DataFrame:
         """Methods in rows, metrics in columns."""
         wide = self.scores.pivot_table(index="method", columns="metric", values="value", dropna=False)
-        return wide.reindex(index=list(self.fitted), columns=list(METRICS)).rename_axis(columns=None)
+        return wide.reindex(index=self.methods, columns=list(METRICS)).rename_axis(columns=None)
 
 
 def run_benchmark(
@@ -103,7 +117,7 @@ def run_benchmark(
     sums: dict[str, Sums] = {}
     confidence: dict[str, FloatArray] = {}
     correct: dict[str, BoolArray] = {}
-    clipping = []
+    clipping: list[Clipping] = []
     share = 0.5 if n_bootstrap else 1.0
     for position, name in enumerate(names):
         report(share * position / len(names), f"fitting {CALIBRATORS[name].label}")
@@ -122,10 +136,12 @@ def run_benchmark(
         run_id=run.run_id,
         scores=_tidy(run.run_id, scores, resampled, confidence, correct),
         fitted=fitted,
+        learnt=learnt_table(fitted, clipping),
         confidence=confidence,
         correct=correct,
         clipping=pd.DataFrame(clipping, columns=["run_id", "method", "clipped_low", "clipped_high", "n_tied"]),
         bootstrap=resampled,
+        errors=paired_errors(resampled),
         skipped=skipped,
         feature=halves.feature_name,
         tertile_feature=halves.tertile_feature,
@@ -181,19 +197,25 @@ def _tidy(
     return pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "debiased", "ci_low", "ci_high"])
 
 
-def learnt_table(result: BenchmarkResult) -> pd.DataFrame:
-    """One row per method: method, label, learnt (a phrase), keeps_prediction, converged, note (or empty).
-
-    A kernel method's phrase also tells how many of its targets on the evaluated half no temperature could reach.
-    """
-    clipping = {row["method"]: row for row in result.clipping.to_dict("records")}
-    rows = []
-    for method, fitted in result.fitted.items():
-        learnt = fitted.summary
-        if method in clipping:
-            low, high, tied = (float(clipping[method][name]) for name in ("clipped_low", "clipped_high", "n_tied"))
+def learnt_table(fitted: Mapping[str, Fitted], clipping: Sequence[Clipping]) -> pd.DataFrame:
+    """`BenchmarkResult.learnt`."""
+    rows, clipped = [], {row[1]: row[2:] for row in clipping}
+    for method, fit in fitted.items():
+        learnt = fit.summary
+        if method in clipped:
+            low, high, tied = clipped[method]
             learnt += f"; targets clipped: {100 * low:.1f} % at the low end, {100 * high:.1f} % at the high end"
             learnt += f"; {counted(round(tied), 'sample')} with tied top logits left alone" if tied else ""
         kind = CALIBRATORS[method]
-        rows.append((method, kind.label, learnt, kind.keeps_argmax, fitted.converged, fitted.note))
+        rows.append((method, kind.label, learnt, kind.keeps_argmax, fit.converged, fit.note))
     return pd.DataFrame(rows, columns=["method", "label", "learnt", "keeps_prediction", "converged", "note"])
+
+
+def paired_errors(resampled: Mapping[str, Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
+    """`BenchmarkResult.errors`."""
+    if not resampled:
+        return {}
+    draws = {metric: np.stack([by_metric[metric] for by_metric in resampled.values()]) for metric in BOOTSTRAPPED}
+    return {
+        metric: np.triu(np.stack([(each - one).std(axis=1, ddof=1) for one in each])) for metric, each in draws.items()
+    }

@@ -1,12 +1,15 @@
 """The controls' table: p-value, false-alarm rate and detectable gap of each test on a run, and what they mean."""
 
+from dataclasses import dataclass
+
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from engine.controls import FalseAlarms, PowerCurve
-from engine.controls.simulation import Simulator
+from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
+from engine.controls.simulation import Scale, Shape, Simulator
 from engine.core import validation
 from engine.core.labels import percent
+from engine.core.types import Progress, silent
 from engine.gaps.settings import TestSettings
 
 
@@ -55,3 +58,40 @@ def controls_table(
             "reading": reading(p_value, rate, alarms.broken(test), detectable, alarms.alpha),
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """What the tests of a run can and cannot see.
+
+    power : of every test against one planted shape; alarms : rejections of every test where only confidence matters;
+    trust : which answers can be trusted (`controls_table`).
+    """
+
+    power: PowerCurve
+    alarms: FalseAlarms
+    trust: pd.DataFrame
+
+
+def simulate_controls(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    shape: Shape = "monotone",
+    scale: Scale = "accuracy",
+    n_replicates: int = 400,
+    settings: TestSettings = TestSettings(),
+    progress: Progress = silent,
+) -> Controls:
+    """Both controls of every test, and what follows from them."""
+    given = confidence, correct, rho
+    power = power_curve(
+        *given, tests=SIMULATED, shape=shape, scale=scale, n_replicates=n_replicates, settings=settings,
+        progress=lambda share, text: progress(0.6 * share, text),
+    )  # fmt: skip
+    alarms = false_alarm_rate(
+        *given, n_replicates=n_replicates, settings=settings,
+        progress=lambda share, text: progress(0.6 + 0.4 * share, text),
+    )  # fmt: skip
+    return Controls(power, alarms, controls_table(*given, alarms, power, settings=settings))

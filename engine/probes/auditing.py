@@ -13,7 +13,7 @@ from engine.core.errors import InvalidInput
 from engine.core.pvalues import monte_carlo_pvalue
 from engine.core.types import FloatArray, IntArray, Progress
 from engine.probes.networks import Batch, Recipe, Start, initial_weights, train
-from engine.probes.result import CONTRASTS, ROWS_PER_BIN, Contrast, Note, ProbeResult, Reference
+from engine.probes.result import CONTRASTS, ROWS_PER_BIN, Contrast, Note, ProbeResult, Reference, grouped
 
 MINIMUM_SAMPLES = 8
 MOST_HIDDEN = 10_000
@@ -82,6 +82,7 @@ def audit(
         std={name: float(values.std()) for name, values in r2.items()},
         predictions=predictions,
         curves=curves,
+        groups={name: grouped(values[0], data.held_out_target) for name, values in predictions.items()},
         **contrasts,
         reference=reference,
         target=data.held_out_target,

@@ -8,7 +8,7 @@ import pandas as pd
 
 from engine.core import validation
 from engine.core.binning import quantile_groups
-from engine.core.types import FloatArray, IntArray
+from engine.core.types import BEHIND, FloatArray, IntArray
 from engine.probes.networks import Recipe
 
 PROBES = ("conf_lin", "conf_mlp", "full_lin", "full_mlp", "shuf_full_mlp")
@@ -94,20 +94,22 @@ class ProbeResult:
     mean, std : of `r2` (std with ddof 0).
     predictions : held-out predictions by probe, (n_inits, m).
     curves : training loss by network probe, (n_inits, epochs), each value taken before its step.
+    groups : by probe, its mean prediction beside the mean of the target (`predicted_against_actual`).
     target : (m,) held-out |confidence - correct|; `evaluated` are their rows.
     """
 
     r2: Mapping[str, FloatArray]
     mean: Mapping[str, float]
     std: Mapping[str, float]
-    predictions: Mapping[str, FloatArray]
-    curves: Mapping[str, FloatArray]
+    predictions: Mapping[str, FloatArray] = field(metadata=BEHIND)
+    curves: Mapping[str, FloatArray] = field(metadata=BEHIND)
+    groups: Mapping[str, pd.DataFrame]
     naive: Contrast | None
     capacity_matched: Contrast | None
     routing_specific: Contrast | None
     reference: Reference | None
-    target: FloatArray
-    evaluated: IntArray
+    target: FloatArray = field(metadata=BEHIND)
+    evaluated: IntArray = field(metadata=BEHIND)
     recipe: Recipe
     n_inits: int
     n_shuffles: int
@@ -130,13 +132,17 @@ def predicted_against_actual(result: ProbeResult, probe: str, *, n_groups: int =
     """
     validation.choice("probe", probe, result.predictions)
     validation.bins(n_groups, "n_groups")
-    predicted = result.predictions[probe][0]
+    return grouped(result.predictions[probe][0], result.target, n_groups)
+
+
+def grouped(predicted: FloatArray, target: FloatArray, n_groups: int = N_GROUPS) -> pd.DataFrame:
+    """The table of `predicted_against_actual`."""
     groups = quantile_groups(predicted, n_groups)
-    low, high = groups.interval(result.target)
+    low, high = groups.interval(target)
     return pd.DataFrame(
         {
             "predicted": groups.mean(predicted),
-            "actual": groups.mean(result.target),
+            "actual": groups.mean(target),
             "low": low,
             "high": high,
             "count": groups.counts,

@@ -56,8 +56,8 @@ class Cache:
         meta = read_meta(self._connection)
         self.digests: dict[str, str] = json.loads(meta.get("shards", "{}"))
         """The checksums of the shards, by run."""
-        self.has_diagnoses = meta.get("diagnoses") == str(ENGINE_VERSION)
-        """Whether answers are stored, and of this version of the engine."""
+        self.diagnosed_by = meta.get("diagnoses", "")
+        """The version of the engine whose answers are stored, empty without answers; those of another are ignored."""
         self._lacks = _STANDS_FOR if meta["schema_version"] == "1" else {}
         self.fingerprint = meta.get("fingerprint", self.identity.head)
         """A short hash of the contents: equal for two caches exactly when their shards are."""
@@ -129,7 +129,7 @@ class Cache:
 
     def diagnosis(self, run_id: str, feature: str, settings: str) -> str | None:
         """A stored answer as it was encoded by this version of the engine; None where there is none."""
-        if not self.has_diagnoses:
+        if self.diagnosed_by != str(ENGINE_VERSION):
             return None
         found = self._query(
             f"SELECT result FROM {ALIAS}.diagnoses WHERE run_id = $run_id AND feature = $feature "

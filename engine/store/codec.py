@@ -9,6 +9,7 @@ not fit is refused. Numbers are written as the shortest decimals that give them 
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -23,6 +24,7 @@ from engine.core.types import NotRead
 MOST_CHARACTERS = 1 << 28
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _COLUMNS = (*_DTYPES, "Int64", "boolean", "str", "object")
+_MISFITS = (RouteCalError, ValueError, TypeError, LookupError, RecursionError, OverflowError)
 Result = TypeVar("Result")
 
 
@@ -43,7 +45,7 @@ def decode(text: str, kind: type[Result]) -> Result:
         return _decoded(json.loads(text), kind)
     except Unreadable:
         raise
-    except (RouteCalError, ValueError, TypeError, KeyError, LookupError, RecursionError, OverflowError) as error:
+    except _MISFITS as error:
         raise Unreadable(f"no {getattr(kind, '__name__', kind)}: {type(error).__name__}") from error
 
 
@@ -77,6 +79,9 @@ def _encoded(value: Any) -> Any:
 def _cells(column: Any) -> list[Any]:
     """The values of a column; whatever stands for a missing text or whole number is null."""
     missing = column.dtype in ("str", "Int64", "boolean")
+    if column.dtype == "str":
+        places, texts = pd.factorize(column)
+        return [list(texts), places.tolist()]
     return [None if missing and pd.isna(cell) else _encoded(cell) for cell in column.tolist()]
 
 
@@ -92,10 +97,10 @@ def _annotations(kind: type) -> dict[str, Any]:
 def _decoded(value: Any, kind: Any) -> Any:
     origin, inside = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        if value is None and NoneType in inside:
-            return None
-        [kind] = [each for each in inside if each is not NoneType]
-        return _decoded(value, kind)
+        for each in inside:
+            with suppress(*_MISFITS):
+                return _decoded(value, each)
+        raise Unreadable(f"{type(value).__name__} where {kind} was expected")
     if origin is Literal:
         return inside[_place(value, inside)]
     if origin is np.ndarray:
@@ -155,6 +160,9 @@ def _table(value: dict[str, Any]) -> pd.DataFrame:
 
     def series(column: Any) -> tuple[str, Any]:
         name, dtype, cells = _of(column, list)
+        if dtype == "str":
+            texts, places = [_of(each, str) for each in cells[0]], [_of(each, int) for each in cells[1]]
+            cells = [None if place == -1 else texts[place] for place in places]
         if len(_of(cells, list)) != rows:
             raise Unreadable("columns of unequal length")
         given = [_scalar(cell) for cell in cells]

@@ -1,6 +1,6 @@
 """The protocol over every run of a cache: one row per run, then cells over seeds, then what many tests are worth."""
 
-from engine.sweep.diagnosing import DEFAULT_FEATURE, diagnose, diagnose_run
+from engine.sweep.diagnosing import DEFAULT_FEATURE, diagnose
 from engine.sweep.summary import (
     P_COLUMNS,
     by_cell,

@@ -4,6 +4,8 @@ Raise `engine.store.schema.ENGINE_VERSION` with every change of what is computed
 """
 
 import hashlib
+import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +13,18 @@ from typing import Any, Generic, TypeVar, cast
 
 import pandas as pd
 
+from engine.benchmark import BenchmarkResult, run_benchmark
 from engine.controls import RealControl, real_control
+from engine.controls.table import Controls, simulate_controls
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import RunData
+from engine.core.types import BoolArray, FloatArray, RunData
 from engine.features import FEATURES, feature
+from engine.probes import ProbeResult, audit, descriptor
 from engine.store import Cache
 from engine.store.cache import Diagnosis
 from engine.store.codec import Unreadable, decode, encode
 from engine.store.diagnoses import OF_THE_CACHE, Diagnoses, read_diagnoses, write_diagnoses
-from engine.sweep import DEFAULT_FEATURE, diagnose, diagnose_run
+from engine.sweep.diagnosing import DEFAULT_FEATURE, diagnose, diagnose_run
 from engine.sweep.others import MOST, other_entropies, others_of
 from engine.verdict.run import Verdict, judge, with_real_control
 
@@ -29,45 +34,66 @@ LABEL = FEATURES[DEFAULT_FEATURE].label
 
 @dataclass(frozen=True, eq=False)
 class Question(Generic[Result]):
-    """A question by its name, with the type of its answer. A run that lacks what it takes has none."""
+    """A question by its name, with the type of its answer, given a run and the names of its layers.
+
+    of_feature : whether the answer is about the default feature. A run that lacks what it takes has no answer.
+    """
 
     name: str
     kind: Any
-    answer: Callable[[RunData], Result]
+    answer: Callable[[RunData, Sequence[str]], Result]
+    of_feature: bool = True
+
+    @property
+    def feature(self) -> str:
+        """What it is about, empty where that is no feature."""
+        return DEFAULT_FEATURE if self.of_feature else ""
 
     def read(self, cache: Cache, run_id: str = "") -> Result | None:
         """The stored answer, None where there is none that can be read: it is then computed."""
-        text = cache.diagnosis(run_id, DEFAULT_FEATURE, self.name)
+        text = cache.diagnosis(run_id, self.feature, self.name)
         try:
             return None if text is None else cast(Result, decode(text, self.kind))
         except Unreadable:
             return None
 
 
-def _judged(run: RunData) -> Verdict:
+def _given(run: RunData) -> tuple[FloatArray, BoolArray, FloatArray]:
+    return run.confidence, run.correct, feature(run, DEFAULT_FEATURE)
+
+
+def _judged(run: RunData, _names: Sequence[str]) -> Verdict:
     """Without what other runs know: a verdict on a shard must not change when another one comes."""
-    rho = feature(run, DEFAULT_FEATURE)
-    return judge(run.confidence, run.correct, rho, feature=LABEL, outputs=run.logits, clusters=run.clusters)
+    return judge(*_given(run), feature=LABEL, outputs=run.logits, clusters=run.clusters)
 
 
-def _row(run: RunData) -> pd.DataFrame:
+def _audited(run: RunData, names: Sequence[str]) -> ProbeResult:
+    given = descriptor(run, names or None)
+    return audit(run.confidence, given.values, run.correct, names=given.names)
+
+
+def _row(run: RunData, _names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame([diagnose_run(run)])
 
 
 VERDICT = Question("verdict", Verdict, _judged)
+CONTROLS = Question("controls", Controls, lambda run, _names: simulate_controls(*_given(run)))
+BENCHMARK = Question("benchmark", BenchmarkResult, lambda run, _names: run_benchmark(run), of_feature=False)
+PROBES = Question("probes", ProbeResult, _audited, of_feature=False)
 ROW = Question("row", pd.DataFrame, _row)
-OF_RUNS: tuple[Question[Any], ...] = (VERDICT, ROW)
+OF_RUNS: tuple[Question[Any], ...] = (ROW, VERDICT, CONTROLS, BENCHMARK, PROBES)
+"""The first is not stored for itself: `SWEEP` has it."""
 SWEEP: Question[pd.DataFrame] = Question("sweep", pd.DataFrame, _row)
 """Of the whole cache: the rows of `diagnose`."""
 
 
-def answers_of(run: RunData, known: Diagnoses) -> dict[str, str]:
+def answers_of(run: RunData, names: Sequence[str], known: Diagnoses) -> dict[str, str]:
     """The answers to all questions about a run, encoded; "null" where it lacks what one takes."""
     found = dict(known)
     for question in OF_RUNS:
         if question.name not in known:
             try:
-                found[question.name] = encode(question.answer(run))
+                found[question.name] = encode(question.answer(run, names))
             except (MissingData, InvalidInput):
                 found[question.name] = "null"
     return found
@@ -76,6 +102,22 @@ def answers_of(run: RunData, known: Diagnoses) -> dict[str, str]:
 def is_complete(answers: Diagnoses) -> bool:
     """Whether no question about a run is open."""
     return answers.keys() == {question.name for question in OF_RUNS}
+
+
+def differing(run: RunData, names: Sequence[str], answers: Diagnoses) -> list[str]:
+    """The questions to which other answers are stored than come out now, but for what processors differ by."""
+    now = answers_of(run, names, {}) if answers else {}
+    return [name for name, text in answers.items() if not _alike(json.loads(text), json.loads(now.get(name, "null")))]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
+    return bool(one == other)
 
 
 def diagnoses_of(cache: Cache, directory: Path) -> Iterator[Diagnosis]:
@@ -92,13 +134,14 @@ def diagnoses_of(cache: Cache, directory: Path) -> Iterator[Diagnosis]:
     now[name] = before.get(name) or encode(diagnose(cache, known=rows))
     yield Diagnosis("", DEFAULT_FEATURE, SWEEP.name, now[name])
     for run_id, held in kept.items():
-        for question, text in held.items():
-            if question == VERDICT.name and text != "null":
+        for question in OF_RUNS[1:]:
+            text = held.get(question.name, "null")
+            if question is VERDICT and text != "null":
                 name, real = _real(cache, run_id, others_of(runs, run_id), before)
                 now[name] = encode(real)
                 text = encode(with_real_control(decode(text, Verdict), real, LABEL))
-            if question != ROW.name and text != "null":
-                yield Diagnosis(run_id, DEFAULT_FEATURE, question, text)
+            if text != "null":
+                yield Diagnosis(run_id, question.feature, question.name, text)
     if now != before:
         write_diagnoses(directory, OF_THE_CACHE, "", now)
 

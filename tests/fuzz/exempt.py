@@ -11,6 +11,7 @@ from engine.metrics import debiased, mechanism, reliability
 from engine.paper import claims, published
 from engine.sandbox import child as limited_child
 from engine.sandbox import run as limited
+from engine.verdict import answers, run
 from engine.verdict import bandwidth as verdict_bandwidth
 from engine.verdict import benchmark as verdict_benchmark
 from engine.verdict import cache as verdict_sweep
@@ -24,9 +25,18 @@ ABSTRACT = "an interface or a type alias; what implements it is fuzzed"
 NO_INPUT = "takes nothing that a caller could get wrong"
 WORDS = "puts numbers of a result, or text of a table, into words or LaTeX; fed by what is fuzzed, tested by hand"
 FRAMES = "takes frames that other functions made over a whole cache; minutes a call, walked in tests/engine/paper"
+STORED = "makes or reads what is stored with a cache, of runs and texts that the store has checked; test_diagnose.py"
 PROCESS = "starts or is the limited child process; the import targets go through it"
 
 REASONS: dict[str, tuple[object, ...]] = {
+    STORED: (
+        answers.Question,
+        answers.answers_of,
+        answers.diagnoses_of,
+        answers.differing,
+        answers.is_complete,
+        run.with_real_control,
+    ),
     RESULT: (
         benchmark.BandwidthCurves,
         benchmark.BenchmarkResult,

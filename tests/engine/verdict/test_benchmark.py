@@ -16,13 +16,13 @@ from engine.benchmark import (
     contrast_over_seeds,
     leader_in_run,
     leader_over_seeds,
-    learnt_table,
     ranks,
     scoreboard,
     size_curves,
     split_trials,
 )
 from engine.benchmark.comparisons import CONTRASTED
+from engine.benchmark.run import learnt_table, paired_errors
 from engine.calibrators.temperature import FittedIdentity
 from engine.core.errors import InvalidInput, UnknownName
 from engine.core.labels import places
@@ -54,16 +54,19 @@ def made_up_result(
         for name, level in levels.items()
         for metric in METRICS
     ]
+    fitted = {name: FittedIdentity(name=name, n_samples=100, n_classes=3) for name in levels}
+    clipping = [("run", "nw_conf", 0.012, 0.0, 2)]
+    bootstrap = {name: dict.fromkeys(METRICS, values) for name, values in drawn.items()}
     return BenchmarkResult(
         run_id="run",
         scores=pd.DataFrame(rows, columns=["run_id", "method", "metric", "value", "debiased", "ci_low", "ci_high"]),
-        fitted={name: FittedIdentity(name=name, n_samples=100, n_classes=3) for name in levels},
+        fitted=fitted,
+        learnt=learnt_table(fitted, clipping),
         confidence={},
         correct={},
-        clipping=pd.DataFrame(
-            [("run", "nw_conf", 0.012, 0.0, 2)], columns=["run_id", "method", "clipped_low", "clipped_high", "n_tied"]
-        ),
-        bootstrap={name: dict.fromkeys(METRICS, values) for name, values in drawn.items()},
+        clipping=pd.DataFrame(clipping, columns=["run_id", "method", "clipped_low", "clipped_high", "n_tied"]),
+        bootstrap=bootstrap,
+        errors=paired_errors(bootstrap),
         skipped={},
         feature="r_std",
         tertile_feature="r_std",
@@ -241,7 +244,7 @@ def test_one_run_concludes_nothing():
 
 
 def test_learnt_table_adds_the_clip_rates():
-    table = learnt_table(made_up_result()).set_index("method")
+    table = made_up_result().learnt.set_index("method")
     assert table.loc["ts", "learnt"] == "nothing: the softmax as it is"
     assert table.loc["nw_conf", "learnt"] == (
         "nothing: the softmax as it is; targets clipped: 1.2 % at the low end, 0.0 % at the high end; "

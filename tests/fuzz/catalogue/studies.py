@@ -43,7 +43,7 @@ QUICK = ("none", "ts", "hb", "nw_conf", "nw_conf_entropy", "nw_conf_routing")
 
 def _benchmarked(run: Any, **settings: Any) -> object:
     result = benchmark.run_benchmark(run, **settings)
-    told: list[object] = [result, benchmark.learnt_table(result), benchmark.scoreboard([result])]
+    told: list[object] = [result, result.learnt, benchmark.scoreboard([result])]
     told.append(benchmark.leader_in_run(result, "ece"))
     told.append(benchmark.leader_over_seeds(result.scores, "ece"))
     told.append(verdict_benchmark.judge_seeds(result.scores))
@@ -110,7 +110,6 @@ BENCHMARK = [
         },
         covers=(
             benchmark.run_benchmark,
-            benchmark.learnt_table,
             benchmark.scoreboard,
             benchmark.leader_in_run,
             benchmark.leader_over_seeds,
