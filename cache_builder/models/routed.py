@@ -10,6 +10,7 @@ chunk's first state is scored once for all later sub-layers, and a block with T 
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ def as_it_is(device: torch.device) -> AbstractContextManager[None]:
 
 def at_least_single(values: Tensor) -> Tensor:
     """Half precision becomes float32; what is wider stays."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    return values.float() if values.dtype.itemsize < torch.float32.itemsize else values
 
 
 def mixture(sources: list[Tensor], alpha: Tensor) -> Tensor:
@@ -137,14 +138,14 @@ class Source:
         return self.scores[row - self.first_row]
 
 
-class Routed(nn.Module):
+class Routed(nn.Module, ABC):
     """A module that weighs alternatives, and hands its weights alpha to a recorder while there is one."""
 
     recorder: Recorder | None = None
 
+    @abstractmethod
     def places(self) -> list[tuple[str, int]]:
         """Where it weighs T > 1 alternatives, in the order of a forward pass: a name, and T."""
-        raise NotImplementedError
 
 
 class RoutedBlocks(Routed):

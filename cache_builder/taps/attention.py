@@ -26,13 +26,19 @@ def _entropies(query: Tensor, key: Tensor, mask: Tensor | None, scale: float) ->
 
     With log p = log_softmax, H = -sum exp(log p) log p. A query that may attend to nothing has H = 0.
     """
-    scores = torch.matmul(query * scale, key.transpose(-2, -1))
+    batch, heads, n_queries, width = query.shape
+    n_keys = key.shape[2]
+    rows, columns = query.reshape(-1, n_queries, width), key.reshape(-1, n_keys, width).transpose(1, 2)
+    products = query.new_empty(batch * heads, n_queries, n_keys)
+    scores = torch.baddbmm(products, rows, columns, beta=0, alpha=scale).view(batch, heads, n_queries, n_keys)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     logarithms = torch.log_softmax(scores, dim=-1)
     if mask is not None:
         logarithms.nan_to_num_(0.0).clamp_min_(-1e4)  # exp of it is 0, and 0 times it too
-    return logarithms.exp().mul_(logarithms).sum(dim=-1).mean(dim=1).mul_(-1 / math.log(key.shape[-2]))
+    # The scores' memory is taken again: what a map costs beside a small model is its way through the caches.
+    torch.exp(logarithms, out=scores)
+    return scores.mul_(logarithms).sum(dim=-1).mean(dim=1).mul_(-1 / math.log(n_keys))
 
 
 def attention_entropies(

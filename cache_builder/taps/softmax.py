@@ -35,7 +35,7 @@ class Watching(TorchFunctionMode):
         self.paths = {id(module): path for path, module in model.named_modules()}
 
     def __torch_function__(self, function: Any, types: object, arguments: Any = (), keywords: Any = None) -> Any:
-        result = function(*arguments, **(keywords or {}))
+        result = function(*arguments, **keywords) if keywords else function(*arguments)
         reader = self.readers.get(function)
         if reader is not None:
             reader(self._enclosing(), result, *arguments, **(keywords or {}))
