@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +42,17 @@ class Outputs:
         return float((self.logits.argmax(axis=1) == labels).mean())
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, and afterwards in the one it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
 @torch.inference_mode()
 def evaluate(
     model: nn.Module,
@@ -53,26 +66,10 @@ def evaluate(
 
     A model with routing is captured as entropies, any other as the token-mean norm of each block's output.
     """
-    was_training = model.training
-    model.eval()
-    try:
-        return _evaluate(model, images, moments, image_size, device, progress)
-    finally:
-        model.train(was_training)
-
-
-def _evaluate(
-    model: nn.Module,
-    images: Images,
-    moments: tuple[Tensor, Tensor],
-    image_size: int,
-    device: torch.device,
-    progress: Progress,
-) -> Outputs:
     how = RoutedTap() if routing_places(model) else NormTap()
     n_samples, done, started = len(images.labels), 0, time.perf_counter()
     logits, captured = np.empty((n_samples, 0), np.float32), np.empty((n_samples, 0), np.float32)
-    with tap(model, how) as capture:
+    with evaluating(model), tap(model, how) as capture:
         for pixels in images.batches(EVALUATION_BATCH):
             batch = model(to_input(torch.from_numpy(pixels).to(device), moments, image_size)).float().cpu().numpy()
             values = capture.take().float().cpu().numpy()

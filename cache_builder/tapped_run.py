@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cache_builder import taps
 from cache_builder.devices import pick_device
+from cache_builder.evaluate import evaluating
 from cache_builder.progress import UNDER_WAY, quiet
 from cache_builder.provenance import describe
 from cache_builder.taps.capture import tensors
@@ -198,12 +199,9 @@ def extract_run(
             return target
         raise InvalidInput("run_id", "a name that is not taken", f"{run_id!r}, which exists as {target}")
     parts = _Parts(directory / f".{run_id}.parts", key)
-    started, was_training = time.perf_counter(), module.training
-    module.to(chosen).eval()
-    try:
+    started = time.perf_counter()
+    with evaluating(module.to(chosen)):
         columns, about = _extract(module, loader, tap, step or default_step(module), parts, chosen, progress)
-    finally:
-        module.train(was_training)
     fields: dict[str, Any] = {"entropies": columns["captured"], "layers": [Layer(*place) for place in about["places"]]}
     names = [name for name, _ in about["places"]]
     if not tap.is_routing:

@@ -100,10 +100,7 @@ class ImageData:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of every pixel and label, the same wherever the files lie."""
-        digest = hashlib.blake2b(digest_size=16)
-        for split in (self.train, self.test):
-            _add(digest, split)
-        return digest.hexdigest()
+        return split_fingerprint(self.train, self.test)
 
     @cached_property
     def moments(self) -> tuple[Tensor, Tensor]:
@@ -111,16 +108,13 @@ class ImageData:
         return moments(self.train)
 
 
-def _add(digest: hashlib.blake2b, split: Split) -> None:
-    digest.update(repr(split.images.shape).encode())
-    digest.update(np.ascontiguousarray(split.images).data)
-    digest.update(np.ascontiguousarray(split.labels).data)
-
-
-def split_fingerprint(split: Split) -> str:
-    """A digest of every pixel and label of one split."""
+def split_fingerprint(*splits: Split) -> str:
+    """A digest of every pixel and label of one split, or of several in turn."""
     digest = hashlib.blake2b(digest_size=16)
-    _add(digest, split)
+    for split in splits:
+        digest.update(repr(split.images.shape).encode())
+        digest.update(np.ascontiguousarray(split.images).data)
+        digest.update(np.ascontiguousarray(split.labels).data)
     return digest.hexdigest()
 
 

@@ -87,8 +87,8 @@ class Capture:
         self.batch = batch
         self._names.clear()
 
-    def abandon(self) -> None:
-        """Forget a pass that failed."""
+    def forget(self) -> None:
+        """Leave nothing of a pass that failed, or was taken."""
         self._passes -= 1
         self._read.clear()
         self._single.clear()
@@ -149,9 +149,7 @@ class Capture:
             new if new == old else Place(old.name, None) for new, old in zip(places, known, strict=True)
         )
         self.left_out = tuple(self._single)
-        self._passes = 0
-        self._read.clear()
-        self._single.clear()
+        self.forget()
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def _columns(self, places: tuple[Place, ...], values: Tensor, n: int) -> Tensor:
@@ -226,7 +224,7 @@ def tap(model: nn.Module, how: Tap) -> Iterator[Capture]:
             if capture.finish is not None:
                 capture.finish(output)
             if output is None:  # a pass that failed leaves nothing
-                capture.abandon()
+                capture.forget()
 
     with ExitStack() as hooks:
         how.attach(model, capture, hooks)
