@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from cache_builder.config import RunConfig
+from cache_builder.diagnose import diagnose_shard
 from cache_builder.one_run import Outcome, Places, attempt
 from cache_builder.progress import quiet
 from cache_builder.sweep import Overall, pending
@@ -22,6 +23,16 @@ def _ray() -> Any:
     except ImportError as error:
         raise MissingPackage("--ray needs the package ray: pip install ray==2.60.0, or leave --ray out") from error
     return ray
+
+
+def _attempt(config: RunConfig, places: Places, progress: Progress) -> Outcome:
+    """Train one run, and compute the answers at default settings where the shards were made."""
+    outcome = attempt(config, places, progress)
+    if outcome.status == "trained":
+        for path in places.shards.glob(f"{config.run_id}*.parquet"):
+            if path.stem in (config.run_id, f"{config.run_id}-last{config.ensemble_last}"):
+                diagnose_shard(path)
+    return outcome
 
 
 def sweep_on_ray(
@@ -50,7 +61,7 @@ def sweep_on_ray(
         ray.init(address=address, log_to_driver=False)
     try:
         gpus = 0.0 if places.device == "cpu" or not ray.cluster_resources().get("GPU") else gpus_per_run
-        task = ray.remote(num_cpus=places.threads, num_gpus=gpus, max_retries=3)(attempt)
+        task = ray.remote(num_cpus=places.threads, num_gpus=gpus, max_retries=3)(_attempt)
         waiting = {task.remote(config, places, quiet): config.run_id for config in todo}
         outcomes: list[Outcome] = []
         while waiting:

@@ -9,13 +9,14 @@ from pathlib import Path
 from cache_builder.commands.shared_options import add_places, places_from
 from cache_builder.config import load_recipe
 from cache_builder.devices import parse_gpus
+from cache_builder.diagnose import publish_with_answers
 from cache_builder.plan import plan, plan_table
 from cache_builder.progress import console
 from cache_builder.ray_sweep import sweep_on_ray
 from cache_builder.sweep import pending, sweep
 from engine.core import validation
 from engine.core.errors import InvalidInput
-from engine.store import publish, shard_paths
+from engine.store import shard_paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"failed: {outcome.run_id}: {outcome.reason}", file=sys.stderr)
     # After a sweep in which every run failed there may be nothing; an empty cache would help nobody.
     if (arguments.publish is not None or arguments.ray is not None) and shard_paths(places.shards):
-        report = publish(places.shards, arguments.publish)
+        report = publish_with_answers(places.shards, arguments.publish, console())
         print(f"{report.n_runs} runs published")
     return 1 if failed else 0

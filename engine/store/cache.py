@@ -54,8 +54,7 @@ class Cache:
         self._connection, self._file, self.identity = _open_one(path)
         self._failed = False
         meta = read_meta(self._connection)
-        self.digests: dict[str, str] = json.loads(meta.get("shards", "{}"))
-        """The checksums of the shards, by run."""
+        self._digests = meta.get("shards", "{}")
         self.diagnosed_by = meta.get("diagnoses", "")
         """The version of the engine whose answers are stored, empty without answers; those of another are ignored."""
         self._lacks = _STANDS_FOR if meta["schema_version"] == "1" else {}
@@ -78,6 +77,11 @@ class Cache:
     def is_current(self) -> bool:
         """Whether its file is still the one at its path, as it was when opened, and could be read so far."""
         return not self._failed and Identity.of(self._file) == self.identity and self.identity.is_at(self.path)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The checksums of the shards, by run; only publishers ask."""
+        return dict(json.loads(self._digests))
 
     def runs(self) -> pd.DataFrame:
         """One row per run, in the order of their ids; `config`, `provenance` and `capture` are JSON text."""
