@@ -240,7 +240,7 @@ def test_the_dashboards_commands_work_in_a_clean_directory(tmp_path: Path):
     for command in built:
         subprocess.run(in_clean_place(command), cwd=image, env=environment, check=True, timeout=120)
     before = {path: path.stat().st_mtime_ns for path in image.rglob("*")}
-    signature = [sys.executable, "-c", "from app.report.provenance import versions; print(versions())"]
+    signature = [sys.executable, "-c", "from app.report.blind import versions; print(versions())"]
     subprocess.run(signature, cwd=image, env=environment, check=True, timeout=60)  # stands in every report
     serve = in_clean_place(json.loads(values("dashboard", "CMD")[0]), port)
     health = in_clean_place(json.loads(values("dashboard", "HEALTHCHECK")[0].split("CMD ", 1)[1]), port)

@@ -11,7 +11,7 @@ from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme, empty_figure, f
 from engine.core.labels import format_p
 from engine.core.types import FloatArray
 from engine.probes import CONTRASTS, Contrast, ProbeResult, Reference
-from engine.probes.descriptor import Kind
+from engine.probes.auditing import Kind
 
 UNDEFINED = "The error does not vary on the held-out half: R² is undefined."
 _CONFIDENCE, _ROUTING = METHOD_COLOURS["nw_conf"], METHOD_COLOURS["nw_conf_routing"]

@@ -11,8 +11,7 @@ import pandas as pd
 
 from app.compute.overview import CacheSummary, summarise
 from app.export import Item, page_html
-from app.report.blind import BlindCache
-from app.report.provenance import builders, configurations, origins, versions
+from app.report.blind import BlindCache, builders, configurations, origins, versions
 from app.report.sections import one_run, whole_cache
 from app.report.study import Settings, study_run
 from engine.core import labels as wording

@@ -18,7 +18,7 @@ from app.compute.overview import (
 from app.export import Item
 from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
 from app.plots.theme import Theme
-from app.report.provenance import notes
+from app.report.blind import notes
 from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
 from engine.core.labels import format_p, signed
 from engine.gaps.pooled import PooledEffect

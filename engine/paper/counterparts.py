@@ -8,7 +8,7 @@ cache's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -42,17 +42,17 @@ class Counterpart:
     ----------
     sources : what must have been computed (`engine.paper.SOURCES`).
     make : evidence to frame; takes a cell as well if `by_cell`.
-    otherwise : what is computed otherwise than in the paper, beside other models and other data.
     like : backbone family, data set and variant of the paper's table, to find the nearest cell by.
     ranked : whether the best and second-best of a column are marked where the table is written.
+    otherwise : what is computed otherwise than in the paper, beside other models and data (`data/paper/words`).
     """
 
     sources: tuple[str, ...]
     make: Callable[..., pd.DataFrame]
-    otherwise: str
     by_cell: bool = False
     like: tuple[str, str, str] = ("", "", "")
     ranked: bool = False
+    otherwise: str = ""
 
     def nearest(self, cells: pd.DataFrame) -> str:
         """The cell most like the paper's: same variant, then data set, then backbone. One row per cell in `cells`."""
@@ -116,106 +116,65 @@ def cells_with_logits(evidence: Evidence) -> pd.DataFrame:
     return order.drop_duplicates("cell").reset_index(drop=True)
 
 
-_P = "p is exact here and comes from 5,000 shuffles in the paper; intervals resample counts of cells, not rows"
-_SPLIT = "the same split rule (half and half, seed 42); std over seeds divides by n"
-_RAW = "all four on the evaluated half; std divides by n"
-_PROBE = "each run counts with the mean of five initialisations; the ridge penalty is 1"
-_IMPORTED = "imported runs stand for the paper's external ones"
-_SEED = "the first seed of every cell stands for seed 0"
-
-
 def _calibration(table: str) -> Counterpart:
     """The table of a cell, whose name says which: `calibration_swin_c10_full`; the main one has a further column."""
     main = table == "calibration"
     backbone, data, variant = ("swin", "c10", "block") if main else table.split("_")[1:]
     columns = tables.HEADLINE | ({"ΔAcc@1 (%)": "delta_accuracy"} if main else {})
     make = partial(tables.of_cell, tables.METHOD_ROWS, columns, ())
-    like = (backbone, data.replace("c", "cifar"), f"{variant}_ar")
-    return Counterpart(("scores",), make, _SPLIT, by_cell=True, ranked=True, like=like)
+    return Counterpart(
+        ("scores",), make, by_cell=True, ranked=True, like=(backbone, data.replace("c", "cifar"), f"{variant}_ar")
+    )
+
+
+_WORDS = {row["name"]: row for row in published.words("counterparts")}
+
+
+def _worded(made: Mapping[str, Counterpart]) -> Mapping[str, Counterpart]:
+    return MappingProxyType({name: replace(item, otherwise=_WORDS[name]["otherwise"]) for name, item in made.items()})
 
 
 _MAIN = ("swin", "cifar10", "block_ar")
 _SUPPLEMENT = {METRICS[name].label: name for name in ("mce", "classwise_ece", "smooth_ece")}
 _PAIRED = {"ΔNLL": "delta_nll", "ΔBrier": "delta_brier"}
-COUNTERPARTS: Mapping[str, Counterpart] = MappingProxyType({
-    "matched_gap": Counterpart(("gaps",), partial(tables.gap_table, "matched_gap"), f"{_SEED}; {_P}"),
+_supplement = partial(tables.of_cell, tables.SUPPLEMENT_ROWS, _SUPPLEMENT, ())
+_paired = partial(tables.of_cell, tables.METHOD_ROWS, _PAIRED, (REFERENCE,))
+COUNTERPARTS = _worded({
+    "matched_gap": Counterpart(("gaps",), partial(tables.gap_table, "matched_gap")),
     "calibration": _calibration("calibration"),
-    "supplementary_metrics": Counterpart(
-        ("scores",), partial(tables.of_cell, tables.SUPPLEMENT_ROWS, _SUPPLEMENT, ()),
-        f"{_SPLIT}; bins with fewer than 5 samples are left out of MCE", by_cell=True, ranked=True, like=_MAIN,
-    ),
-    "paired_deltas": Counterpart(
-        ("scores",), partial(tables.of_cell, tables.METHOD_ROWS, _PAIRED, (REFERENCE,)), _SPLIT,
-        by_cell=True, ranked=True, like=_MAIN,
-    ),
+    "supplementary_metrics": Counterpart(("scores",), _supplement, by_cell=True, ranked=True, like=_MAIN),
+    "paired_deltas": Counterpart(("scores",), _paired, by_cell=True, ranked=True, like=_MAIN),
     **{name: _calibration(name) for name in list(published.CELLS)[1:]},
-    "gap_robustness": Counterpart(("gaps",), partial(tables.gap_table, "gap_robustness"), f"{_SEED}; {_P}"),
-    "per_seed_diagnostics": Counterpart(("gaps",), partial(tables.gap_table, "per_seed_diagnostics"), _P),
-    "bandwidth": Counterpart(
-        ("bandwidth",), tables.bandwidths, "pooled over all runs with logits and a profile, std over runs"
-    ),
-    "probe_sanity": Counterpart(("probes",), tables.probe_sanity, f"pooled over all runs with a profile; {_PROBE}"),
-    "feature_ablation_vit": Counterpart(("ablation",), tables.features_vit, _SPLIT),
-    "vit_headline": Counterpart(("scores",), tables.vit_headline, _SPLIT, ranked=True),
-    "raw_summary": Counterpart(("scores",), tables.raw_summary, _RAW),
-    "replication_summary": Counterpart(("scores",), tables.replication, _RAW),
-    "ar_sweep": Counterpart(("gaps",), tables.sweep_table, f"{_P}; weights are the smaller side of each bin"),
-    "block_sizes": Counterpart(
-        ("scores",), tables.block_sizes, "every Block-AR and Full-AR cell, whatever its backbone and data"
-    ),
-    "naive_probe": Counterpart(("probes",), tables.naive_probe, _PROBE),
-    "feature_ablation": Counterpart(
-        ("ablation",), tables.features, f"mean over the runs of a data set and variant; {_SPLIT}"
-    ),
-    "external_finetune": Counterpart(("scores",), tables.imported, _IMPORTED),
-    "external_scratch": Counterpart(("scores",), tables.imported, _IMPORTED),
-    "external_audit": Counterpart(
-        ("scores",), tables.ranking, "only the ranking is repeated, over the runs of this cache; ties count for each"
-    ),
-    "vanilla_backbones": Counterpart(
-        ("gaps", "hidden_states"), tables.vanilla, "token-mean norm of each block's output as hidden-state summary"
-    ),
+    "gap_robustness": Counterpart(("gaps",), partial(tables.gap_table, "gap_robustness")),
+    "per_seed_diagnostics": Counterpart(("gaps",), partial(tables.gap_table, "per_seed_diagnostics")),
+    "bandwidth": Counterpart(("bandwidth",), tables.bandwidths),
+    "probe_sanity": Counterpart(("probes",), tables.probe_sanity),
+    "feature_ablation_vit": Counterpart(("ablation",), tables.features_vit),
+    "vit_headline": Counterpart(("scores",), tables.vit_headline, ranked=True),
+    "raw_summary": Counterpart(("scores",), tables.raw_summary),
+    "replication_summary": Counterpart(("scores",), tables.replication),
+    "ar_sweep": Counterpart(("gaps",), tables.sweep_table),
+    "block_sizes": Counterpart(("scores",), tables.block_sizes),
+    "naive_probe": Counterpart(("probes",), tables.naive_probe),
+    "feature_ablation": Counterpart(("ablation",), tables.features),
+    "external_finetune": Counterpart(("scores",), tables.imported),
+    "external_scratch": Counterpart(("scores",), tables.imported),
+    "external_audit": Counterpart(("scores",), tables.ranking),
+    "vanilla_backbones": Counterpart(("gaps", "hidden_states"), tables.vanilla),
 })  # fmt: skip
-WITHOUT: Mapping[str, str] = MappingProxyType({
-    "parameter_overhead": (
-        "A cache holds predictions and routing, not weights, so it has no parameter counts. The models that "
-        "cache_builder makes under the paper's names have exactly these."
-    ),
-    "ablation_plan": (
-        "This table lists the block sizes that were tried and quotes three numbers; the table of block sizes "
-        "has its quantities, and its counterpart."
-    ),
-})  # fmt: skip
+WITHOUT = {name: row["without"] for name, row in _WORDS.items() if row["without"]}
 """Published tables that no cache can repeat, and why."""
-FURTHER: Mapping[str, Counterpart] = MappingProxyType({
-    "by_cell": Counterpart(
-        ("routing", "gain", "gaps", "scores"), tables.by_cell,
-        "explained variance (Proposition 1), half the weighted gap (2), the share of a gap that Scott's bandwidth "
-        "keeps (4), clipped targets of AR-CondCal, and the rule fixed in advance; means over seeds",
-    ),
-    "accuracy": Counterpart((), tables.accuracy, "accuracy on all samples; mean and std over seeds"),
-    "feature_gains": Counterpart(
-        ("ablation",), tables.features_of_cell, "kernel on confidence and one more feature; mean over seeds",
-        by_cell=True, ranked=True,
-    ),
-    "calibration_sizes": Counterpart(
-        ("sizes",), tables.sizes, "ECE by the number of calibration samples: mean and std over random subsets and runs"
-    ),
-    "split_ranks": Counterpart(
-        ("splits",), tables.splits, "random calibration splits: how often each method has the least ECE, its mean rank"
-    ),
-    "intervals": Counterpart(
-        ("intervals",), tables.intervals, "each run by itself, with 95 % intervals over resamples of the evaluated half"
-    ),
-    "probe_contrasts": Counterpart(
-        ("probes",), partial(tables.contrasts, "cell"), "R² that the full-profile network gains over others, by cell"
-    ),
-    "probe_contrasts_by_run": Counterpart(
-        ("probes",), partial(tables.contrasts, "run"), "R² that the full-profile network gains over others, by run"
-    ),
+FURTHER = _worded({
+    "by_cell": Counterpart(("routing", "gain", "gaps", "scores"), tables.by_cell),
+    "accuracy": Counterpart((), tables.accuracy),
+    "feature_gains": Counterpart(("ablation",), tables.features_of_cell, by_cell=True, ranked=True),
+    "calibration_sizes": Counterpart(("sizes",), tables.sizes),
+    "split_ranks": Counterpart(("splits",), tables.splits),
+    "intervals": Counterpart(("intervals",), tables.intervals),
+    "probe_contrasts": Counterpart(("probes",), partial(tables.contrasts, "cell")),
+    "probe_contrasts_by_run": Counterpart(("probes",), partial(tables.contrasts, "run")),
 })  # fmt: skip
 """Tables that the paper has not, or has as a figure or a sentence; written with the others."""
-
 
 DEFAULT_STYLE = ".4f"
 FEWEST_ROWS = 5

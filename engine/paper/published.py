@@ -62,7 +62,7 @@ class PublishedTable:
 
 
 def words(name: str) -> list[dict[str, Any]]:
-    """What we say about the paper, by column: `tables`, `claims` or `conclusions` of `data/paper/words`."""
+    """What we say about the paper, row by row: `tables`, `claims`, `conclusions` or `counterparts`."""
     with (DIRECTORY / "words" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from engine.core import validation
 from engine.core.labels import counted, format_p
 from engine.core.pvalues import sign_test
-from engine.probes.descriptor import Kind
+from engine.probes.auditing import Kind
 from engine.probes.result import PROBES, Contrast, ProbeResult, Reference
 from engine.probes.sweep import ProbeSweep
 from engine.verdict.wording import OTHER_SEEDS
