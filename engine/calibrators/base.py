@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,9 +51,9 @@ class Fitted(ABC):
         """`predict_proba` on samples that are already checked."""
 
     @property
-    @abstractmethod
     def learned(self) -> Mapping[str, object]:
-        """What the fit found, by name, for display: numbers, arrays or short texts."""
+        """What the fit found: what the method's own fields hold, by name."""
+        return {own.name: getattr(self, own.name) for own in fields(self)[len(fields(Fitted)) :]}
 
     @property
     @abstractmethod

@@ -1,6 +1,5 @@
 """The confidence alone, replaced by how often it is right: histogram, isotonic and Bayesian binning."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +23,6 @@ class FittedHistogram(Fitted):
     def transform(self, samples: Samples) -> FloatArray:
         bins = equal_width_bins(samples.confidence, self.count.size)
         return with_top_probability(samples, np.where(self.count[bins] > 0, self.accuracy[bins], samples.confidence))
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {"accuracy by bin": self.accuracy, "samples by bin": self.count}
 
     @property
     def summary(self) -> str:
@@ -61,10 +56,6 @@ class FittedIsotonic(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return with_top_probability(samples, np.interp(samples.confidence, self.confidence, self.value))
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {"confidence": self.confidence, "calibrated": self.value, "steps": int(np.unique(self.value).size)}
 
     @property
     def summary(self) -> str:
@@ -116,15 +107,6 @@ class FittedBBQ(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return with_top_probability(samples, self.values[np.searchsorted(self.edges, samples.confidence, side="right")])
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {
-            "models averaged": self.n_bins.size,
-            "number of bins of the best model": int(self.n_bins[np.argmax(self.weight)]),
-            "mean number of bins": float(self.n_bins @ self.weight),
-            "weight by number of bins": self.weight,
-        }
 
     @property
     def summary(self) -> str:

@@ -1,6 +1,5 @@
 """One number by least calibration error instead of most likelihood: a temperature (SB-ECE), a factor (LC)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,10 +94,6 @@ class FittedLogitNorm(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return softmax_of_gaps(_unit_gaps(samples), self.factor)
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {"factor": self.factor, "ECE on the calibration half": self.calibration_ece}
 
     @property
     def summary(self) -> str:

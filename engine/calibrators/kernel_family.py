@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -66,14 +65,6 @@ class FittedKernel(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return self.predict(samples).probabilities
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        found: dict[str, object] = {}
-        for axis, width, multiple in zip(self.axes, self.bandwidth, self.multiplier, strict=True):
-            found[f"bandwidth on {axis}"] = float(width) if width > 0 else "none: the axis has no variance"
-            found[f"multiple of Scott's on {axis}"] = float(multiple)
-        return found
 
     @property
     def summary(self) -> str:

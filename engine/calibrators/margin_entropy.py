@@ -1,6 +1,5 @@
 """RCMMC: a temperature per cell of (margin, entropy), monotone along the margin."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,15 +46,6 @@ class FittedMarginEntropy(Fitted):
         row = np.searchsorted(self.margin_cuts, margin(samples), side="right")
         column = np.searchsorted(self.entropy_cuts, samples.entropy, side="right")
         return softmax_of_gaps(samples.gaps, 1 / self.temperature[row, column])
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {
-            "temperature by margin and entropy": self.temperature,
-            "samples by margin and entropy": self.count,
-            "margin cuts": self.margin_cuts,
-            "entropy cuts": self.entropy_cuts,
-        }
 
     @property
     def summary(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,15 +111,6 @@ class FittedParametric(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return softmax_of_gaps(samples.gaps, 1 / self.temperature(samples))
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {
-            "temperature of ts, the start": self.base_temperature,
-            "smallest temperature": self.temperature_range[0],
-            "largest temperature": self.temperature_range[1],
-            "iterations": self.n_iterations,
-        }
 
     @property
     def summary(self) -> str:

@@ -1,6 +1,5 @@
 """No calibration, one temperature, one per predicted class, and a mixture with the softmax it started from."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +24,6 @@ class FittedIdentity(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return samples.probabilities.copy()
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {}
 
     @property
     def summary(self) -> str:
@@ -56,10 +51,6 @@ class FittedTemperature(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return softmax_of_gaps(samples.gaps, 1 / self.temperature)
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {"temperature": self.temperature}
 
     @property
     def summary(self) -> str:
@@ -105,10 +96,6 @@ class FittedClasswise(Fitted):
 
     def transform(self, samples: Samples) -> FloatArray:
         return softmax_of_gaps(samples.gaps, 1 / self.temperature[samples.top])
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {"temperature by predicted class": self.temperature, "classes at the common one": int(self.shared.sum())}
 
     @property
     def summary(self) -> str:
@@ -159,11 +146,6 @@ class FittedEnsemble(Fitted):
         mixture += plain * samples.probabilities
         mixture += uniform / samples.n_classes
         return mixture
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        names = ("weight of softmax(z / T)", "weight of softmax(z)", "weight of uniform")
-        return {"temperature": self.temperature, **dict(zip(names, self.weights, strict=True))}
 
     @property
     def summary(self) -> str:

@@ -1,6 +1,5 @@
 """Vector scaling: a scale and a bias per class."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,10 +34,6 @@ class FittedVector(Fitted):
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
         return scores
-
-    @property
-    def learned(self) -> Mapping[str, object]:
-        return {"scale": self.scale, "bias": self.bias, "classes without a sample": int(self.unseen.sum())}
 
     @property
     def summary(self) -> str:
