@@ -67,10 +67,10 @@ class VectorScaling(Calibrator):
         n_iterations, converged, message = 0, False, scaling.note or ONE_CLASS
         if seen.size > 1 and not samples.correct.all():
             labels = np.searchsorted(seen, samples.known_labels)
-            found = _minimise(samples.logits[:, seen] / scaling.temperature, labels)
-            scale[seen] *= found.scale
-            bias[seen] = found.bias
-            n_iterations, converged, message = found.n_iterations, found.converged, found.message
+            stretch, bias[seen], n_iterations, converged, message = _minimise(
+                samples.logits[:, seen] / scaling.temperature, labels
+            )
+            scale[seen] *= stretch
         return FittedVector(
             **self.about(samples),
             converged=converged,
@@ -82,17 +82,9 @@ class VectorScaling(Calibrator):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Optimum:
-    scale: FloatArray
-    bias: FloatArray
-    n_iterations: int
-    converged: bool
-    message: str
-
-
-def _minimise(logits: FloatArray, labels: IntArray) -> _Optimum:
-    """Vector scaling of logits at their common temperature, every class being present."""
+def _minimise(logits: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray, int, bool, str]:
+    """Scale and bias of logits at their common temperature, every class being present; iterations, convergence and the
+    solver's message."""
     n, n_classes = logits.shape
     # Class by class in rows: every sum over samples then runs along contiguous memory.
     inputs = np.ascontiguousarray(logits.T)
@@ -141,7 +133,7 @@ def _minimise(logits: FloatArray, labels: IntArray) -> _Optimum:
     )
     stretch, shift = np.split(change_of(fit.x), 2)
     # (1 + stretch) (z - offset) + offset + shift, written as scale z + bias
-    return _Optimum(1 + stretch, shift - stretch * offset, int(fit.nit), bool(fit.success), str(fit.message))
+    return 1 + stretch, shift - stretch * offset, int(fit.nit), bool(fit.success), str(fit.message)
 
 
 def _hessian(probabilities: FloatArray, inputs: FloatArray) -> FloatArray:

@@ -116,44 +116,23 @@ def check_quantiles(quantiles: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def cut_points(
-    order_statistics: tuple[tuple[float, float], ...], n: int, quantiles: tuple[float, float]
-) -> tuple[float, float]:
-    """Linear interpolation between neighbouring order statistics: q = a + (b - a) * frac((n - 1) * quantile).
-
-    `order_statistics` holds, for each quantile, the values of rank floor and ceil of (n - 1) * quantile.
-    """
-    cuts = []
-    for (below, above), quantile in zip(order_statistics, quantiles, strict=True):
-        position = (n - 1) * quantile
-        cuts.append(below + (above - below) * (position - np.floor(position)))
-    return float(cuts[0]), float(cuts[1])
-
-
-def ranks_around(n: int, quantile: float) -> tuple[int, int]:
-    """0-based ranks of the two order statistics that a quantile lies between."""
-    position = (n - 1) * quantile
-    return int(np.floor(position)), int(np.ceil(position))
-
-
 def tertiles(rho: FloatArray, quantiles: tuple[float, float] = TERTILE_QUANTILES) -> Tertiles:
-    """Cut rho at two quantiles (linear interpolation), counted on the samples given.
+    """Cut rho at two quantiles, counted on the samples given: between the two nearest order statistics, linearly.
 
     Heavily tied values may leave a group empty; `Tertiles.empty` says so.
     """
     rho = validation.vector("rho", rho)
     quantiles = check_quantiles(quantiles)
-    ranks = [ranks_around(rho.size, q) for q in quantiles]
-    placed = np.partition(rho, sorted({rank for pair in ranks for rank in pair}))
-    cuts = cut_points(
-        tuple((float(placed[below]), float(placed[above])) for below, above in ranks), rho.size, quantiles
-    )
-    # Doubles, not Python floats: numpy would round those to the precision of a float32 rho before comparing.
-    low_cut, high_cut = np.float64(cuts[0]), np.float64(cuts[1])
+    position = (rho.size - 1) * np.array(quantiles)
+    below, above = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+    ranked = np.partition(rho, np.unique([below, above]))
+    # In doubles, whatever the precision of rho: numpy would round the cuts to that of a float32 rho before comparing.
+    lower = ranked[below].astype(np.float64)
+    low_cut, high_cut = lower + (ranked[above].astype(np.float64) - lower) * (position - below)
     index = (rho > low_cut).astype(np.int64)
     index += rho > high_cut
     low, mid, high = (int(size) for size in np.bincount(index, minlength=3))
-    return Tertiles(index, cuts, (low, mid, high))
+    return Tertiles(index, (float(low_cut), float(high_cut)), (low, mid, high))
 
 
 @dataclass(frozen=True, eq=False)

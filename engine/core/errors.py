@@ -24,9 +24,8 @@ class UnknownName(InvalidInput):
     """A name (feature, method, run, test, ...) that is not among the valid ones."""
 
     def __init__(self, argument: str, name: str, valid: Iterable[str]) -> None:
-        self.name = name
         self.valid = tuple(valid)
-        listed = ", ".join(self.valid) if self.valid else "none available"
+        listed = ", ".join(self.valid) or "none available"
         super().__init__(argument, f"one of: {listed}", repr(name))
 
 
@@ -34,7 +33,6 @@ class MissingData(RouteCalError):
     """A run does not hold what a computation needs (logits, a routing profile, labels)."""
 
     def __init__(self, what: str, needed_for: str, remedy: str) -> None:
-        self.what = what
         super().__init__(f"this run has no {what}, which {needed_for} needs; {remedy}")
 
 
@@ -50,8 +48,6 @@ class SchemaMismatch(CacheError):
     """The cache was written under another schema version."""
 
     def __init__(self, path: str, found: str, supported: str) -> None:
-        self.found = found
-        self.supported = supported
         super().__init__(
             f"{path}: schema version {found}, but this release reads version {supported}; "
             "publish the shards again with this release"

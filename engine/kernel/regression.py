@@ -5,7 +5,6 @@ within reach where it is narrow, and all pairs for the few queries whose weights
 first two, though tiny, would show in the ratio.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -229,7 +228,14 @@ def nw_surface(x_cal: ArrayLike, t_cal: ArrayLike, bandwidth: ArrayLike, grid: t
     if not isinstance(grid, (tuple, list)) or len(grid) != 2:
         raise InvalidInput("grid", "the values of both axes", validation.shown(grid))
     axes = [validation.vector("grid", axis).astype(np.float64, copy=False) for axis in grid]
-    numerator, weight = _sums_on_grid(cal, target, widths, axes)
+    numerator = np.zeros((axes[0].size, axes[1].size))
+    weight = np.zeros_like(numerator)
+    for start in range(0, cal.shape[0], ROWS_PER_BLOCK):
+        block = slice(start, start + ROWS_PER_BLOCK)
+        first = _kernel(cal[block, 0], axes[0], widths[0]).T
+        second = _kernel(cal[block, 1], axes[1], widths[1])
+        weight += first @ second
+        numerator += (first * target[block]) @ second
     value = np.divide(numerator, weight, out=np.full(weight.shape, np.nan), where=weight > UNDERFLOW)
     return Surface(axes[0], axes[1], value, weight)
 
@@ -242,17 +248,3 @@ def _kernel(points: FloatArray, axis: FloatArray, width: float) -> FloatArray:
     with np.errstate(over="ignore"):
         scaled = (points[:, np.newaxis] - axis) / width
         return gaussian(np.multiply(scaled, scaled, out=scaled))
-
-
-def _sums_on_grid(
-    cal: FloatArray, target: FloatArray, widths: FloatArray, axes: Sequence[FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    numerator = np.zeros((axes[0].size, axes[1].size))
-    weight = np.zeros_like(numerator)
-    for start in range(0, cal.shape[0], ROWS_PER_BLOCK):
-        block = slice(start, start + ROWS_PER_BLOCK)
-        first = _kernel(cal[block, 0], axes[0], widths[0]).T
-        second = _kernel(cal[block, 1], axes[1], widths[1])
-        weight += first @ second
-        numerator += (first * target[block]) @ second
-    return numerator, weight

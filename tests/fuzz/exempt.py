@@ -122,8 +122,6 @@ REASONS: dict[str, tuple[object, ...]] = {
         binning.equal_mass_bins,
         binning.confidence_bins,
         binning.check_quantiles,
-        binning.cut_points,
-        binning.ranks_around,
         calibrators.Samples,
         controls.accuracy_given_confidence,
         controls.plant_gap,
