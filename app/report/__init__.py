@@ -16,7 +16,7 @@ from app.report.sections import one_run, whole_cache
 from app.report.study import Settings, study_run
 from engine.core import labels as wording
 from engine.core.errors import CacheError
-from engine.core.types import CELL, Progress
+from engine.core.types import CELL, Progress, part_of, silent
 from engine.store import Cache
 from engine.sweep import diagnose
 from engine.verdict.cache import could_have_seen
@@ -53,7 +53,6 @@ def build_report(
     diagnosis : `engine.sweep.diagnose` over this cache and these settings, for whoever has its rows already.
     Raises `UnknownName` for a run or feature that is not there, `CacheError` for a cache without runs.
     """
-    tell = progress or (lambda _share, _text: None)
     blind = BlindCache(cache)
     chosen = blind.clean_ids(run_ids)
     asked = settings or Settings()
@@ -63,24 +62,20 @@ def build_report(
         raise CacheError("this cache holds no runs; build some with `python -m cache_builder sweep` and publish them")
     if diagnosis is None:
         diagnosis = partial(_diagnose, cache, asked)
-    rows = diagnosis(lambda share, text: tell(_SWEEP_SHARE * share, text))
+    rows = diagnosis(part_of(progress, 0, _SWEEP_SHARE))
     summary = summarise(blind.clean_rows(rows), runs, settings.label)
     runs = runs.join(summary.every.set_index("run_id")[["run"]])
     detailed, rule = (chosen, "those asked for") if chosen else _one_of_each_cell(summary)
     sections, verdicts = list(whole_cache(summary)), []
     for position, run_id in enumerate(detailed):
-        row = runs.loc[run_id]
-
-        def tell_part(share: float, text: str, done: int = position, name: str = row["run"]) -> None:
-            part = (done + share) / len(detailed)
-            tell(_SWEEP_SHARE + (1 - _SWEEP_SHARE) * part, f"{name}: {text}")
-
+        row, share = runs.loc[run_id], (1 - _SWEEP_SHARE) / len(detailed)
+        tell_part = part_of(progress, _SWEEP_SHARE + position * share, share, f"{row['run']}: ")
         found = study_run(blind, run_id, settings, tell_part)
         sections += one_run(row, found, settings)
         if found.tested is not None:
             verdicts.append(found.tested.verdict)
     sections += _appendix(runs, detailed, blind, settings, by_default=not chosen)
-    tell(1.0, "done")
+    (progress or silent)(1.0, "done")
     title = f"Does {settings.label} say more about correctness than confidence does?"
     facts = _facts(summary, blind, settings, f"{len(detailed)}: {rule}")
     seen = [Item("text", could_have_seen(verdicts))] if verdicts else []

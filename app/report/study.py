@@ -11,7 +11,7 @@ from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate
 from engine.controls.table import controls_table
 from engine.core.binning import N_BINS, Matching
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData
+from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData, part_of
 from engine.features import columns_of, feature
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.metrics import reliability_table
@@ -111,15 +111,15 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
         verdict = judge(
             *samples, feature=settings.label, outputs=outputs, others=other_entropies(cache, run_id),
             clusters=run.clusters, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=lambda share, text: progress(0.4 * share, text),
+            progress=part_of(progress, 0, 0.4),
         )  # fmt: skip
         alarms = false_alarm_rate(
             *samples, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=lambda share, text: progress(0.4 + 0.2 * share, text),
+            progress=part_of(progress, 0.4, 0.2),
         )  # fmt: skip
         power = power_curve(
             *samples, tests=SIMULATED, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=lambda share, text: progress(0.6 + 0.4 * share, text),
+            progress=part_of(progress, 0.6, 0.4),
         )  # fmt: skip
         trust = controls_table(*samples, alarms, power, settings=settings.test)
         tested = Tested(verdict, alarms, power, trust)

@@ -27,6 +27,12 @@ def silent(share: float, text: str) -> None:
     """Progress that nobody follows."""
 
 
+def part_of(progress: Progress | None, start: float, share: float, doing: str = "") -> Progress:
+    """Progress of a piece of work that is `share` of the whole and begins at `start`; its texts follow `doing`."""
+    report = progress or silent
+    return lambda done, text: report(min(start + share * done, 1.0), f"{doing}{text}")
+
+
 _DIMENSIONS = {"confidence": 1, "correct": 1, "entropies": 2, "logits": 2, "labels": 1, "predictions": 1, "clusters": 1}
 _OPTIONAL = ("logits", "labels", "predictions", "clusters")
 

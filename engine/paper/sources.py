@@ -26,7 +26,7 @@ from engine.benchmark.setup import MIN_SAMPLES, TERTILE_FEATURE
 from engine.benchmark.smoothing import Smoother
 from engine.core.errors import UnknownName
 from engine.core.labels import is_ensemble, label_rows
-from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData
+from engine.core.types import CELL, COLUMNS, WITHOUT_LOGITS, Progress, RunData, part_of, silent
 from engine.features import feature
 from engine.gaps import routing_gain
 from engine.metrics.mechanism import relate_to_error
@@ -38,11 +38,11 @@ from engine.sweep import diagnose, single_models
 
 NORM_SUFFIX = " norm"
 """How the extra columns that hold a plain backbone's block norms end."""
-Study = Callable[..., pd.DataFrame]
-"""Of a run, or of a run and its partner."""
+Study = Callable[..., pd.DataFrame | tuple[Any, ...]]
+"""Of a run, or of a run and its partner: a tidy frame, or one row without the run's id."""
 Partners = Callable[[pd.DataFrame, pd.DataFrame], Mapping[str, str]]
 Kept = Callable[[pd.DataFrame], pd.DataFrame]
-Compute = Callable[[Cache, pd.DataFrame, Progress | None], Any]
+Compute = Callable[[Cache, pd.DataFrame, Progress], Any]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _with_both(runs: pd.DataFrame) -> pd.DataFrame:
     return _routed(_with_logits(runs))
 
 
-def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress) -> pd.DataFrame:
     rows = single_models(diagnose(cache, progress=progress))  # corrected over all of the cache, whoever is asked for
     return rows[rows["run_id"].isin(runs["run_id"])].reset_index(drop=True)
 
@@ -112,17 +112,18 @@ def _per_run(
     the runs kept and all that are stored; runs without a partner are then left out.
     """
 
-    def compute(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> pd.DataFrame:
+    def compute(cache: Cache, runs: pd.DataFrame, progress: Progress) -> pd.DataFrame:
         chosen, parts = kept(runs), []
         others = {} if beside is None else beside(chosen, cache.runs())
         chosen = chosen if beside is None else chosen[chosen["run_id"].isin(others)]
         for position, (run_id, name) in enumerate(zip(chosen["run_id"], chosen["run"], strict=True)):
-            if progress is not None:
-                progress(position / len(chosen), str(name))
+            progress(position / len(chosen), str(name))
             given = [run_id] if beside is None else [run_id, others[run_id]]
-            parts.append(study(*(cache.load(str(each), COLUMNS if logits else WITHOUT_LOGITS) for each in given)))
-        if progress is not None:
-            progress(1.0, "done")
+            found = study(*(cache.load(str(each), COLUMNS if logits else WITHOUT_LOGITS) for each in given))
+            parts.append(
+                found if isinstance(found, pd.DataFrame) else pd.DataFrame([(run_id, *found)], columns=columns)
+            )
+        progress(1.0, "done")
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
     return compute
@@ -141,28 +142,27 @@ def _bandwidth(run: RunData) -> pd.DataFrame:
 _ROUTING = ["run_id", "correlation", "p", "distance", "bandwidth", "kept", "early", "deep"]
 
 
-def _routing(run: RunData) -> pd.DataFrame:
+def _routing(run: RunData) -> tuple[Any, ...]:
     """What needs the profile alone: rank correlation of its spread with the calibration error (missing if it does not
     vary), Scott's bandwidth on that axis, the distance of its outer tertiles and the share tanh(d^2 / 4 h^2) of a gap
     that is kept, and the mean entropy of the first and of the last third of the layers."""
     link = relate_to_error(run.confidence, run.correct, feature(run, TERTILE_FEATURE)).spearman
     smoother = Smoother.prepare(run, TERTILE_FEATURE)
     by_layer, third = run.entropies.mean(axis=0), max(1, run.n_layers // 3)
-    row = (
-        run.run_id, *((np.nan, np.nan) if link is None else (link.value, link.p_value)), smoother.distance,
+    return (
+        *((np.nan, np.nan) if link is None else (link.value, link.p_value)), smoother.distance,
         smoother.scott["feature"], smoother.shrinkage((1.0, 1.0)), by_layer[:third].mean(), by_layer[-third:].mean(),
     )  # fmt: skip
-    return pd.DataFrame([row], columns=_ROUTING)
 
 
 _GAIN = ["run_id", "share", "low"]
 
 
-def _gain(run: RunData) -> pd.DataFrame:
+def _gain(run: RunData) -> tuple[Any, ...]:
     """The left side of Proposition 1 for AR-CondCal's feature, out of sample: as a share of the squared error that
     confidence leaves, and the low end of its 95 % interval."""
     found = routing_gain(run.confidence, run.correct, feature(run, TERTILE_FEATURE))
-    return pd.DataFrame([(run.run_id, found.share, found.explained_variance.low)], columns=_GAIN)
+    return found.share, found.explained_variance.low
 
 
 _CHANGES = ["run_id", "ece", "worst_tertile_ece"]
@@ -174,11 +174,11 @@ def _ensembles(runs: pd.DataFrame, stored: pd.DataFrame) -> dict[str, str]:
     return {run_id: single[run_id] for run_id in runs["run_id"] if run_id in single}
 
 
-def _change(run: RunData, ensemble: RunData) -> pd.DataFrame:
+def _change(run: RunData, ensemble: RunData) -> tuple[Any, ...]:
     """Raw ECE and worst-tertile ECE of the ensemble over a run's last epochs minus those of the run, all samples."""
     sides = [(each.confidence, each.correct, feature(each, TERTILE_FEATURE)) for each in (run, ensemble)]
     before, after = (np.array([metrics.ece(*side[:2]), metrics.worst_tertile_ece(*side)]) for side in sides)
-    return pd.DataFrame([(run.run_id, *(after - before))], columns=_CHANGES)
+    return tuple(after - before)
 
 
 _PAIRS = ["run_id", "difference", "error"]
@@ -193,11 +193,10 @@ def _full_runs(runs: pd.DataFrame, _stored: pd.DataFrame) -> dict[str, str]:
     return dict(zip(both["run_id_x"], both["run_id_y"], strict=True))
 
 
-def _pair(block: RunData, full: RunData) -> pd.DataFrame:
-    """None where the two have not the same samples."""
+def _pair(block: RunData, full: RunData) -> pd.DataFrame | tuple[Any, ...]:
+    """No row where the two have not the same samples."""
     shared = block.labels is not None and full.labels is not None and np.array_equal(block.labels, full.labels)
-    rows = [{"run_id": block.run_id} | block_against_full(block, full)] if shared else []
-    return pd.DataFrame(rows, columns=_PAIRS)
+    return tuple(block_against_full(block, full).values()) if shared else pd.DataFrame(columns=_PAIRS)
 
 
 _NORMS = ["run_id", "routing_z", "norm_z", "random_z", "gain_ece", "gain_nll", "gain_brier"]
@@ -211,7 +210,7 @@ def _scores(run: RunData, n_bootstrap: int = 0) -> pd.DataFrame:
     return pd.concat([result.scores, clipped], ignore_index=True)
 
 
-def _probes(cache: Cache, runs: pd.DataFrame, progress: Progress | None) -> Any:
+def _probes(cache: Cache, runs: pd.DataFrame, progress: Progress) -> Any:
     return audit_sweep(cache, run_ids=_routed(runs)["run_id"].tolist(), progress=progress)
 
 
@@ -243,8 +242,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType({
         _pair, _PAIRS, _routed, logits=False, beside=_full_runs,
     )),
     "norms": Source("routing beside the logit norm", _per_run(
-        lambda run: pd.DataFrame([{"run_id": run.run_id} | against_noise(run) | lift_over_norm(run)]), _NORMS,
-        _with_both,
+        lambda run: (*against_noise(run).values(), *lift_over_norm(run).values()), _NORMS, _with_both,
     )),
     "scores": Source("all calibrators on every run", _per_run(_scores, _SCORES)),
     "bandwidth": Source("bandwidths of AR-CondCal and of its control", _per_run(
@@ -290,14 +288,9 @@ def gather(
     listed = single_runs(cache.runs()) if runs is None else runs
     found = {}
     for position, name in enumerate(wanted):
-
-        def part(share: float, text: str, position: int = position, name: str = name) -> None:
-            if progress is not None:
-                progress((position + share) / len(wanted), f"{known[name].label}: {text}")
-
+        part = part_of(progress, position / len(wanted), 1 / len(wanted), f"{known[name].label}: ")
         found[name] = known[name].compute(cache, listed, part)
-    if progress is not None:
-        progress(1.0, "done")
+    (progress or silent)(1.0, "done")
     return Evidence(listed, found)
 
 

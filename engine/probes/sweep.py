@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pandas as pd
 
 from engine.core.labels import counted
-from engine.core.types import CELL, WITHOUT_LOGITS, Progress, RunData
+from engine.core.types import CELL, WITHOUT_LOGITS, Progress, RunData, part_of, silent
 from engine.probes.auditing import MINIMUM_SAMPLES, audit
 from engine.probes.result import CONTRASTS, PROBES, ProbeResult
 
@@ -89,8 +89,7 @@ def audit_run(
     """`engine.probes.audit` of one run, cut down to what a sweep keeps; a run too small for it gets a note."""
     if run.n_samples < MINIMUM_SAMPLES:
         text = f"{counted(run.n_samples, 'sample')}; an audit needs {MINIMUM_SAMPLES}"
-        if progress is not None:
-            progress(1.0, text)
+        (progress or silent)(1.0, text)
         return RunSummary(notes=({"run_id": run.run_id, "code": "too_few_samples", "note": text},))
     result = audit(run.confidence, run.entropies, run.correct, progress=progress, **options)
     return RunSummary(
@@ -136,11 +135,7 @@ def audit_sweep(
         runs = runs[runs["run_id"].isin(run_ids)]
     summaries = []
     for position, run_id in enumerate(runs["run_id"]):
-
-        def within_run(fraction: float, text: str, position: int = position, run_id: str = run_id) -> None:
-            if progress is not None:
-                progress((position + fraction) / len(runs), f"{run_id}: {text}")
-
+        within_run = part_of(progress, position / len(runs), 1 / len(runs), f"{run_id}: ")
         summaries.append(audit_run(cache.load(run_id, WITHOUT_LOGITS), progress=within_run, **options))
     return pool(runs, summaries)
 
