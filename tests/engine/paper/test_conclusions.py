@@ -15,7 +15,8 @@ from engine.__main__ import main
 from engine.core.pvalues import ADJUSTMENTS
 from engine.core.types import CELL
 from engine.paper import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
-from engine.paper.conclusions import as_frame, fewest_runs, too_few
+from engine.paper.conclusions import as_frame
+from engine.paper.rules import fewest_runs, too_few
 from engine.paper.tables import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
