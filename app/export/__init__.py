@@ -125,11 +125,7 @@ class _Writer:
         """The figures as data, plotly.js and the script that draws them; nothing without figures."""
         if not self._figures:
             return ""
-        data = {
-            "figures": self._figures,
-            "light": Theme().colours,
-            "dark": Theme(dark=True).colours,
-        }
+        data = {"figures": self._figures, "light": Theme().colours, "dark": Theme(dark=True).colours}
         text = json.dumps(data, separators=(",", ":"))
         for symbol in "<>&":  # nothing in a name can end the script that holds it
             text = text.replace(symbol, f"\\u{ord(symbol):04x}")

@@ -15,9 +15,7 @@ from engine.core.binning import SPLIT_SEED
 from engine.core.errors import MissingData
 from engine.core.types import Progress, RunData, silent
 from engine.features import CustomFeature
-from engine.kernel import (
-    cv_nll_bandwidth,
-)
+from engine.kernel import cv_nll_bandwidth
 from engine.kernel.selection import MULTIPLIERS
 
 FIXED_MODES = (0.5, 1.0, 2.0)

@@ -1,6 +1,7 @@
 """How far the answer depends on choices: size of the calibration half, the split, and the feature."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -150,15 +151,8 @@ def feature_ablation(
         scores[halves.feature_name] = headline_scores(prediction, halves.evaluation, halves.tertile_rho)
     report(1.0, "done")
     asked = [feature_name(name) for name in features if feature_name(name) in scores]
-    rows = [
-        (
-            run.run_id,
-            name,
-            metric,
-            scores[name][metric],
-            *(scores[control][metric] - scores[name][metric] for control in GAINS_OVER.values()),
-        )
-        for name in asked
-        for metric in HEADLINE
-    ]
+    rows = []
+    for name, metric in product(asked, HEADLINE):
+        gains = (scores[control][metric] - scores[name][metric] for control in GAINS_OVER.values())
+        rows.append((run.run_id, name, metric, scores[name][metric], *gains))
     return pd.DataFrame(rows, columns=["run_id", "feature", "metric", "value", *GAINS_OVER])

@@ -6,14 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.core import validation
-from engine.core.binning import (
-    N_BINS,
-    TERTILE_QUANTILES,
-    TERTILES,
-    Matching,
-    confidence_bins,
-    tertiles,
-)
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, Matching, confidence_bins, tertiles
 from engine.core.types import IntArray
 
 

@@ -80,12 +80,7 @@ class RunSummary:
     notes: tuple[dict[str, Any], ...] = ()
 
 
-def audit_run(
-    run: RunData,
-    *,
-    progress: Progress | None = None,
-    **options: Unpack[AuditOptions],
-) -> RunSummary:
+def audit_run(run: RunData, *, progress: Progress | None = None, **options: Unpack[AuditOptions]) -> RunSummary:
     """`engine.probes.audit` of one run, cut down to what a sweep keeps; a run too small for it gets a note."""
     if run.n_samples < MINIMUM_SAMPLES:
         text = f"{counted(run.n_samples, 'sample')}; an audit needs {MINIMUM_SAMPLES}"
