@@ -136,6 +136,8 @@ REASONS: dict[str, tuple[object, ...]] = {
         types.NotRead,
         types.RunData,
         types.silent,
+        types.part_of,
+        published.words,
         validation.vector,
         validation.matrix,
         validation.confidence,

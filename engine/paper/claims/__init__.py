@@ -14,6 +14,8 @@ from engine.paper import published
 from engine.paper.claims import blocks, calibration, gaps, models, probes, scores, studies, sweep
 from engine.paper.claims.registry import CHECKS, OUTCOMES, Finding, MissingCell, Outcome, Paper
 
+__all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit", "summarise"]
+
 
 @dataclass(frozen=True)
 class Claim:
