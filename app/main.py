@@ -14,6 +14,7 @@ from app.serving.gate import require_gate  # noqa: E402
 from app.serving.log import begin_request, referring_to_log, set_up_log  # noqa: E402
 from app.shell.opening import begin_opening  # noqa: E402
 from app.shell.presenter import present, presenting  # noqa: E402
+from app.shell.tour import guide  # noqa: E402
 from app.workarounds.collector import spare_modules  # noqa: E402
 
 st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
@@ -30,7 +31,10 @@ with referring_to_log():
     current = st.navigation(sections | {"": [by_name]}, position="hidden" if presenting() else "sidebar", expanded=True)
     if presenting():
         present(current, [page for pages in sections.values() for page in pages])
-    begin_opening(next(entry for entry in PAGES if entry.title == current.title))
+    entry = next(entry for entry in PAGES if entry.title == current.title)
+    st.set_page_config(page_title=f"{entry.title} · RouteCal")  # of the browser's tab
+    guide(entry)
+    begin_opening(entry)
     # Only now: what pages are made of takes seconds to load for the first viewer, who then has something to look at.
     from app.shell.page import run_page
 

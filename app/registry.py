@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PAPER_TITLE = "Probing Routing-Conditional Calibration in Attention-Residual Transformers"
+PAPER_LINK = "https://arxiv.org/abs/2605.09850"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ import streamlit as st
 
 from app.compute import bandwidth as compute
 from app.parts import bandwidth as parts
+from app.parts import headlines
+from app.shell.headline import Headline
 from app.shell.page import open_page
 from app.state.view import KernelView
 from engine.verdict.bandwidth import judge_bandwidth
@@ -21,26 +23,32 @@ with bars:
 curves = seeds[0] if seeds else None
 verdict = judge_bandwidth(seeds, feature=view.feature_label) if seeds and complete else None
 with top:
-    page.verdict(compute.waiting(prepared) if verdict is None else verdict.sentence, controls=False)
+    if verdict is None:
+        page.verdict(Headline("cannot_tell", "Not known yet"), compute.waiting(prepared), tested=False)
+    else:
+        page.verdict(headlines.BANDWIDTH[verdict.outcome], verdict.sentence, tested=False)
 
 with moving:
     parts.live(page, prepared, curves)
-if prepared.smoother.feature is not None:
-    page.heading("Exact values at one setting")
-    if prepared.smoother.scott["feature"] == 0:
-        page.text("The feature is constant on the calibration half, so its axis is ignored.")
-    parts.one_setting(page, prepared, curves)
-if curves is not None:
-    page.heading("Common bandwidth choices")
-    choices = {"mode": "Choice", "multiplier": "Multiple", **parts.SCORES}
-    page.table(
-        parts.named(compute.modes(curves)), "modes", names=choices, formats=parts.FORMATS | {"multiplier": "%.3g"}
-    )
-if verdict is not None and verdict.settings:
-    page.heading("The largest leads over both controls")
-    table = compute.leads(verdict)
-    names = {name: compute.LEADS[name] for name in table}
-    page.table(table, "leads", names=names, formats={name: "%.4f" for name in names if name not in ("metric", "place")})
+tabs = page.tabs("Exact values at one setting", "Common bandwidth choices", "Largest leads over both controls")
+with next(tabs):
+    if prepared.smoother.feature is None:
+        page.text("This run lacks the feature, so there is no second axis to set.")
+    else:
+        if prepared.smoother.scott["feature"] == 0:
+            page.text("The feature is constant on the calibration half, so its axis is ignored.")
+        parts.one_setting(page, prepared, curves)
+with next(tabs):
+    if curves is not None:
+        choices = {"mode": "Choice", "multiplier": "Multiple", **parts.SCORES}
+        table = parts.named(compute.modes(curves))
+        page.table(table, "modes", names=choices, formats=parts.FORMATS | {"multiplier": "%.3g"})
+with next(tabs):
+    if verdict is not None and verdict.settings:
+        table = compute.leads(verdict)
+        names = {name: compute.LEADS[name] for name in table}
+        formats = {name: "%.4f" for name in names if name not in ("metric", "place")}
+        page.table(table, "leads", names=names, formats=formats)
 page.how(r"""
 AR-CondCal smooths correctness over confidence and a routing feature,
 $g(c, r) = \sum_i K_h(x - x_i) t_i / \sum_i K_h(x - x_i)$ with a Gaussian product kernel, and moves each sample's

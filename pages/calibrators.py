@@ -7,7 +7,9 @@ import streamlit as st
 
 from app.compute import calibrators as compute
 from app.parts import calibrators as parts
+from app.parts import headlines
 from app.plots import calibrators as plots
+from app.shell.headline import Headline
 from app.shell.page import Page, open_page
 from engine.benchmark import METRICS
 from engine.benchmark.comparisons import CONTRASTED
@@ -39,14 +41,14 @@ with st.container():
     found = parts.benchmarks(page, run_ids)
 if found is None:
     with head:
-        page.verdict("The calibrators are not fitted yet.", controls=False)
+        page.verdict(Headline("cannot_tell", "Not known yet"), "The calibrators are not fitted yet.", tested=False)
     page.finish()
     st.stop()
 
 board, verdict = compute.judged(view, found, pooled=pooled)
 own = next(result for result in found if result.run_id == view.selection.run_id)
 with head:
-    page.verdict(verdict.sentence, controls=False)
+    page.verdict(headlines.BENCHMARK[verdict.outcome], verdict.sentence, tested=False)
 with st.container():
     if pooled:
         page.caption(f"Pooled: {', '.join(compute.seed_names(view, run_ids))}; every run is split in the same way.")
@@ -55,7 +57,6 @@ with st.container():
 
 whole = [metric for metric in MAIN if not board.metric(metric).empty]
 panels(page, tuple(whole), lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
-panels(page, OTHERS, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
 page.caption(
     (
         "Mean ± standard deviation over seeds, one tick per seed"
@@ -65,34 +66,39 @@ page.caption(
     )
     + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."
 )
-parts.scores_table(page, board)
-
-with st.container():
-    if not verdict.contrasts.empty:
-        page.heading("Does routing improve on the same kernel without it?")
+tabs = page.tabs(
+    "Scores", "Routing against its controls", "Changes", "Before and after", "Set size", "Splits", "Fitted parameters"
+)
+with next(tabs):
+    panels(page, OTHERS, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
+    parts.scores_table(page, board)
+with next(tabs):
+    if verdict.contrasts.empty:
+        page.text("AR-CondCal was not fitted beside a control, so there is nothing to compare.")
+    else:
         panels(page, CONTRASTED, lambda metric: plots.contrast_panel(verdict.contrasts, metric, page.theme), "contrast")
         page.caption(
-            "AR-CondCal minus control: left of the dashed line AR-CondCal is better. "
+            "AR-CondCal minus the same kernel without routing: left of the dashed line AR-CondCal is better. "
             "Intervals are simultaneous (95 % jointly)."
         )
         parts.contrasts_table(page, verdict.contrasts)
-
-page.heading("Change relative to no calibration")
-panels(page, parts.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
-parts.changes_table(page, board)
-
-page.heading("Reliability before and after" + (", on the chosen run" if pooled else ""))
-parts.before_and_after(page, own)
-
-page.heading("How many samples does a calibrator need?")
-with st.container():
+with next(tabs):
+    page.caption("Change relative to no calibration.")
+    panels(page, parts.CHANGES, lambda metric: plots.change_panel(board, metric, page.theme), "change")
+    parts.changes_table(page, board)
+with next(tabs):
+    page.caption("Reliability before and after" + (", on the chosen run." if pooled else "."))
+    parts.before_and_after(page, own)
+with next(tabs):
+    page.caption("How many samples does a calibrator need?")
     parts.offer_sizes(page, run_ids, n_fitted=min(result.n_calibration for result in found))
-
-page.heading("Does the ranking depend on the split?")
-parts.offer_splits(page, run_ids)
-
-page.heading("Fitted parameters" + (", on the chosen run" if pooled else ""))
-parts.learnt_by_method(page, own)
+with next(tabs):
+    page.caption("Does the ranking depend on the split?")
+    parts.offer_splits(page, run_ids)
+with next(tabs):
+    if pooled:
+        page.caption("On the chosen run.")
+    parts.learnt_by_method(page, own)
 page.how(r"""
 Every method is fitted on a random half of the run (seed 42) and evaluated on the other half. A slice would change what
 is fitted, and a slice by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n}

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.compute import controls as compute
 from app.compute.gap import verdict
+from app.parts import headlines
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
 from app.report.study import TRUST, TRUST_FORMATS
@@ -13,7 +14,6 @@ from app.shell.page import open_page
 from app.state.selection import N_SIMULATIONS
 from engine.controls import SCALES, SHAPES
 from engine.core.labels import format_p
-from engine.verdict.wording import controls_sentence
 
 SHAPE_HELP = (
     "Monotone: the low third against the high one. U: the middle third against the outer two. Opposite signs: low "
@@ -25,20 +25,18 @@ page = open_page("controls")
 view = page.view
 page.require_feature()
 
-head, simulated, title = st.container(), st.container(), st.container()
-simulations = st.select_slider(
-    "Simulations per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="simulations", bind="query-params",
-    help="The answer above uses the same number.",
-)  # fmt: skip
+head, chosen, drawn = st.container(), st.container(), st.container()
+with chosen:
+    first, second, third = st.columns(3)
+    simulations = first.select_slider(
+        "Simulations per point", [100, 200, N_SIMULATIONS, 1000], N_SIMULATIONS, key="simulations",
+        bind="query-params", help="The answer above uses the same number.",
+    )  # fmt: skip
+    shape = second.radio("Planted shape", SHAPES, key="shape", bind="query-params", horizontal=True, help=SHAPE_HELP)
+    scale = third.radio("Scale", SCALES, key="scale", bind="query-params", horizontal=True, help=SCALE_HELP)
 judged = verdict(view, simulations)
 with head:
-    answer, detail = controls_sentence(judged)
-    page.verdict(detail, answer=answer, controls=False)
-with title:
-    page.heading("How large an effect could be detected?")
-    left, right = st.columns(2)
-    shape = left.radio("Planted shape", SHAPES, key="shape", bind="query-params", horizontal=True, help=SHAPE_HELP)
-    scale = right.radio("Scale", SCALES, key="scale", bind="query-params", horizontal=True, help=SCALE_HELP)
+    page.verdict(*headlines.of_controls(judged))
 
 
 @fragment
@@ -64,30 +62,30 @@ def plant() -> None:
         page.figure(figure, "planted", alt="Tertile curves of a simulated data set with a planted gap")
 
 
-def draw(found: compute.Controls) -> None:
-    """What the tests can and cannot see."""
-    left, right = st.columns(2)
-    with left:
-        figure = plots.power_curves(found.power, page.theme)
-        page.figure(figure, "power", alt="Power of each test against the planted gap")
-    with right:
-        page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
-    page.heading("Which tests can be trusted on this run?")
-    page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
-
-
-with simulated:
-    page.heading("A simulated data set with a gap of your choice")
+with drawn:
+    found = long_work("controls", compute.controls(view, simulations, shape, scale), label="Run the simulations")
+    if found is not None:
+        left, right = st.columns(2)
+        with left:
+            figure = plots.power_curves(found.power, page.theme)
+            page.figure(figure, "power", alt="Power of each test against the planted gap")
+        with right:
+            page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
+tabs = page.tabs("Plant a gap", "Which tests can be trusted on this run?", "Real features")
+with next(tabs):
     plant()
-found = long_work("controls", compute.controls(view, simulations, shape, scale), label="Run the simulations")
-if found is not None:
-    draw(found)
-if judged.positive is not None and judged.positive.real is not None:
-    page.heading("Does the test find what other runs know about these samples?")
-    table = judged.positive.real.table
-    names = {"label": "Predictive entropy of", "p_value": "p", "z": "z of the trend"}
-    labels = [view.names[name].full for name in table["name"]]
-    page.table(table.assign(label=labels), "real", names=names, formats={"p_value": "%.2g", "z": "%.1f"})
+with next(tabs):
+    if found is not None:
+        page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
+with next(tabs):
+    if judged.positive is None or judged.positive.real is None:
+        page.text("No other run of this cache has the same samples, so there is no feature known to matter.")
+    else:
+        page.text("Does the test find what other runs know about these samples?")
+        table = judged.positive.real.table
+        names = {"label": "Predictive entropy of", "p_value": "p", "z": "z of the trend"}
+        labels = [view.names[name].full for name in table["name"]]
+        page.table(table.assign(label=labels), "real", names=names, formats={"p_value": "p", "z": "%.1f"})
 page.how(r"""
 **Simulations without effect** keep this run's confidence and feature and draw correctness from fits of accuracy on
 confidence: logistic in its log-odds, a spline of its rank, and isotonic. Where confidences are rounded or tied, a

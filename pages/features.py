@@ -5,13 +5,15 @@ import streamlit as st
 
 from app.compute import features as compute
 from app.parts import features as parts
+from app.parts import headlines
 from app.plots import features as plots
 from app.plots.gap import tertile_curves
 from app.shell.fragment import fragment
+from app.shell.headline import Headline
 from app.shell.long_work import long_work
 from app.shell.page import open_page
 from engine.core.labels import HEADLINES
-from engine.features.search import search_candidates
+from engine.features.search import FeatureSearch, search_candidates
 from engine.verdict.features import search_sentence
 
 # What the scalar of the viewer's own puts on the page.
@@ -24,8 +26,8 @@ view = page.view
 
 
 def candidates() -> pd.DataFrame | None:
-    """The seven features of the paper, or None as long as they are being tested."""
-    return long_work("candidates", compute.candidates(view), label="Test the seven features")
+    """The features that the run has, or None as long as they are being tested."""
+    return long_work("candidates", compute.candidates(view), label="Test the named features")
 
 
 @fragment
@@ -55,7 +57,7 @@ def build() -> None:
     parts.list_candidates(page, candidates(), compute.own_row(own, judged, fitted))
 
 
-def search() -> None:
+def search() -> FeatureSearch | None:
     """Every scalar tried, with what the trying costs; the verdict stands above it."""
     head = st.container()
     left, right = st.columns([2, 3])
@@ -71,11 +73,13 @@ def search() -> None:
     with head:
         n_scalars = len(search_candidates(view.run.n_layers))
         waiting = f"The search over {n_scalars} scalars is still running; there is no verdict yet."
-        page.verdict(waiting if found is None else search_sentence(found))
+        if found is None:
+            page.verdict(Headline("cannot_tell", "Not known yet: the search is running"), waiting)
+        else:
+            page.verdict(headlines.of_search(found), search_sentence(found))
         page.caption("This page ignores the sidebar's feature and uses its other settings.")
-        page.heading("All scalars, corrected for the search")
     if found is None:
-        return
+        return None
     with left:
         figure = plots.shuffled_best(found.tests[test], page.theme)
         page.figure(figure, "shuffled", alt="Best p of searches on shuffled routing")
@@ -84,30 +88,25 @@ def search() -> None:
         page.caption(
             "Dashed: p = 0.05 for a scalar chosen in advance. Grey: p small enough for the best of all scalars."
         )
-    with st.expander("All scalars as a table"):
-        page.table(
-            found.table.sort_values(test),
-            "search",
-            names={
-                "label": "Scalar", "primary": "p, primary", "primary_holm": "Holm, primary", "paper": "p, paper's",
-                "paper_holm": "Holm, paper's",
-            },
-            formats=dict.fromkeys(("primary", "primary_holm", "paper", "paper_holm"), "%.4f"),
-        )  # fmt: skip
+    return found
 
 
 if view.run.n_layers == 0:
-    page.verdict("This run has no routing profile, so there is no routing scalar to build or to search for.")
-    page.heading("What this run contains")
+    said = "This run has no routing profile, so there is no routing scalar to build or to search for."
+    page.verdict(Headline("cannot_tell", "Cannot tell: this run has no routing profile"), said)
     parts.list_candidates(page, candidates())
 elif view.run.n_samples < 2:
-    page.verdict("One sample is too few to search for a routing scalar.")
+    page.end("One sample is too few to search for a routing scalar.")
 else:
     with st.container():  # it grows, and a control below that moves would no longer be in the address
-        search()
-    page.heading("A scalar of your own")
-    page.caption("If you picked it after trying several, use the search p-value.")
-    build()
+        found = search()
+    tabs = page.tabs("A scalar of your own", "All scalars as a table")
+    with next(tabs):
+        page.caption("If you picked it after trying several, use the search p-value.")
+        build()
+    with next(tabs):
+        if found is not None:
+            parts.list_search(page, found, st.session_state["test"])
 page.how(r"""
 **The search** tries every layer's entropy $H_l$, the mean, spread, largest, smallest, range and slope of all layers,
 and each of them times confidence, by both tests. The smallest of $m$ p-values tends to be small by chance. Corrected

@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app.compute import gap as compute
+from app.parts import headlines
 from app.plots import gap as plots
 from app.shell.fragment import fragment
 from app.shell.page import open_page
@@ -14,7 +15,7 @@ view = page.view
 page.require_feature()
 
 verdict = compute.verdict(view)
-page.verdict(verdict.detail, answer=verdict.answer)
+page.verdict(headlines.of_answer(verdict), verdict.detail)
 test = verdict.paper
 gap = test.gap
 
@@ -37,20 +38,28 @@ def draw_effect() -> None:
 
 
 draw_effect()
-if len(verdict.ladder) > 1:
-    page.table(
-        pd.DataFrame(verdict.ladder).assign(given=RUNGS),
-        "ladder",
-        names={"given": "Given", "effect": "Effect", "standard_error": "Standard error", "p_value": "p"},
-        formats={"effect": "%+.3f", "standard_error": "%.3f", "p_value": "%.4f"},
+tabs = page.tabs("The paper's picture", "Given more of the output", "Bins and cuts", "The paper's Table 1")
+with next(tabs):
+    page.text(verdict.paper_sentence)
+    show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
+    page.figure(
+        plots.tertile_curves(test, page.theme, show_mid=show_mid),
+        "curves",
+        alt="Accuracy against confidence by tertile",
     )
-page.heading("The paper's picture: accuracy by tertile")
-page.text(verdict.paper_sentence)
-show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
-page.figure(
-    plots.tertile_curves(test, page.theme, show_mid=show_mid), "curves", alt="Accuracy against confidence by tertile"
-)
-with st.expander("Samples in each bin, and where the feature is cut"):
+    for note in gap.notes:
+        page.text(note)
+with next(tabs):
+    if len(verdict.ladder) > 1:
+        page.table(
+            pd.DataFrame(verdict.ladder).assign(given=RUNGS),
+            "ladder",
+            names={"given": "Given", "effect": "Effect", "standard_error": "Standard error", "p_value": "p"},
+            formats={"effect": "%+.3f", "standard_error": "%.3f", "p_value": "p"},
+        )
+    else:
+        page.text("More than confidence needs logits, which this run lacks.")
+with next(tabs):
     left, right = st.columns(2)
     with left:
         page.figure(plots.support_bars(gap, page.theme), "support", alt="Samples in each bin by tertile")
@@ -58,26 +67,27 @@ with st.expander("Samples in each bin, and where the feature is cut"):
         counts, edges = compute.feature_histogram(view)
         histogram = plots.feature_histogram(counts, edges, gap.contingency.cuts, view.feature_label, page.theme)
         page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
-
-if gap.max_gap is not None:
-    page.heading("The numbers of the paper's Table 1, for this run")
-    low, quarter, middle = gap.support
-    table = pd.DataFrame([
-        {
-            "max_gap": gap.max_gap, "max_ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.max_gap_ci),
-            "weighted_gap": gap.weighted_gap, "ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.weighted_gap_ci),
-            "bins": f"{gap.n_shared}/{gap.n_bins}",
-            "support": f"{low:.0f}/{quarter:.0f}/{middle:.0f}", "null": test.null.percentiles[2], "p": test.p_value,
-        }
-    ])  # fmt: skip
-    names = {
-        "max_gap": "Largest gap", "max_ci": "Largest, 95 %", "weighted_gap": "Weighted gap", "ci": "Weighted, 95 %",
-        "bins": "Bins shared", "support": "Support min/q25/median", "null": "Null 97.5 %", "p": "Exact p",
-    }  # fmt: skip
-    formats = {"max_gap": "%.3f", "weighted_gap": "%.3f", "null": "%.3f", "p": "%.4f"}
-    page.table(table, "table1", names=names, formats=formats)
-for note in gap.notes:
-    page.text(note)
+with next(tabs):
+    if gap.max_gap is None:
+        page.text("No bin holds enough samples of both outer thirds.")
+    else:
+        low, quarter, middle = gap.support
+        table = pd.DataFrame([
+            {
+                "max_gap": gap.max_gap, "max_ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.max_gap_ci),
+                "weighted_gap": gap.weighted_gap, "ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.weighted_gap_ci),
+                "bins": f"{gap.n_shared}/{gap.n_bins}",
+                "support": f"{low:.0f}/{quarter:.0f}/{middle:.0f}", "null": test.null.percentiles[2],
+                "p": test.p_value,
+            }
+        ])  # fmt: skip
+        names = {
+            "max_gap": "Largest gap", "max_ci": "Largest, 95 %", "weighted_gap": "Weighted gap",
+            "ci": "Weighted, 95 %", "bins": "Bins shared", "support": "Support min/q25/median", "null": "Null 97.5 %",
+            "p": "Exact p",
+        }  # fmt: skip
+        formats = {"max_gap": "%.3f", "weighted_gap": "%.3f", "null": "%.3f", "p": "p"}
+        page.table(table, "table1", names=names, formats=formats)
 
 page.how(r"""
 **By decile.** Samples are compared inside bins of about 100 samples with similar confidence (the primary test's bins).

@@ -1,10 +1,8 @@
 """What does routing look like across depth, samples and training?"""
 
-import streamlit as st
-
 from app.compute import mechanism as compute
+from app.parts import headlines
 from app.parts import mechanism as parts
-from app.registry import page_for
 from app.shell.page import open_page
 from app.state.selection import feature_label
 from engine.verdict.wording import mechanism_sentence
@@ -13,20 +11,24 @@ page = open_page("mechanism", tests=False)
 view = page.view
 name = compute.stand_in(view)
 profile = compute.depth(view) if view.run.n_layers else None
+relation = compute.relation(view, name)
 sentence = mechanism_sentence(
-    profile, compute.relation(view, name), feature_label(name),
+    profile, relation, feature_label(name),
     lacking="" if view.rho is not None else view.feature_label,
 )  # fmt: skip
-page.verdict(sentence, controls=False)
-st.page_link(page_for("gap").script, label="Does it add to confidence? See Matched-confidence gap.")
+page.verdict(headlines.of_mechanism(profile, relation, feature_label(name)), sentence, tested=False)
 
 views = [(view, "depth")]
 if view.selection.compare_id is not None:
     views.append((view.of_run(view.selection.compare_id), "depth-compare"))
 parts.depth(page, views)
-parts.samples(page, name)
-parts.training(page)
-parts.ensemble(page)
+tabs = page.tabs("Across samples", "Across training", "Ensemble against last epoch")
+with next(tabs):
+    parts.samples(page, name)
+with next(tabs):
+    parts.training(page)
+with next(tabs):
+    parts.ensemble(page)
 page.how(r"""
 $H_l$ is the entropy of the routing weights of layer $l$ over its $T_l$ alternatives (earlier layers in Attention
 Residuals, experts in a mixture of experts), averaged over tokens and divided by $\log T_l$: 1 for an even mix of all,

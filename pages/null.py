@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.compute import null as compute
 from app.compute.gap import verdict as judged
+from app.parts import headlines
 from app.plots import null as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
@@ -19,7 +20,7 @@ view = page.view
 page.require_feature()
 
 verdict = judged(view)
-page.verdict(verdict.detail, answer=verdict.answer)
+page.verdict(*headlines.of_null(verdict))
 
 
 @fragment
@@ -45,35 +46,33 @@ def draw_null() -> None:
 
 draw_null()
 
-page.heading("The paper's test beside the primary test")
-page.text(verdict.paper_sentence)
-left, right = st.columns(2)
-with left:
-    page.figure(
-        plots.bin_contributions(verdict.paper, page.theme),
-        "bins",
-        alt="Gap of each bin against its null range",
+tabs = page.tabs("By bin, and by number of bins", "Do the three nulls agree?")
+with next(tabs):
+    left, right = st.columns(2)
+    with left:
+        page.figure(
+            plots.bin_contributions(verdict.paper, page.theme), "bins", alt="Gap of each bin against its null range"
+        )
+    with right:
+        curve = long_work("p-bins", compute.p_by_bins(view), label="Vary the number of bins")
+        if curve is not None:
+            figure = plots.p_against_bins(curve, verdict.alpha, page.theme)
+            page.figure(figure, "p-bins", alt="p-value by number of bins")
+    match = compute.match_quality(view)
+    page.text(
+        "Within-bin rank correlation of the feature with confidence: "
+        f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the primary test. "
+        "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
     )
-with right:
-    curve = long_work("p-bins", compute.p_by_bins(view), label="Vary the number of bins")
-    if curve is not None:
-        page.figure(plots.p_against_bins(curve, verdict.alpha, page.theme), "p-bins", alt="p-value by number of bins")
-match = compute.match_quality(view)
-page.text(
-    "Within-bin rank correlation of the feature with confidence: "
-    f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the primary test. "
-    "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
-)
-
-page.heading("Do the three nulls agree?")
-agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls")
-if agreement is not None:
-    page.table(
-        agreement,
-        "agreement",
-        names={"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"},
-        formats={"observed": "%.4f", "p": "%.4f"},
-    )
+with next(tabs):
+    agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls")
+    if agreement is not None:
+        page.table(
+            agreement,
+            "agreement",
+            names={"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"},
+            formats={"observed": "%.4f", "p": "p"},
+        )
 page.how(r"""
 Inside each confidence bin the feature is permuted; the cuts stay. Group sizes and the number of correct samples $k$ of
 a bin are then fixed, and the correct counts of the groups are multivariate hypergeometric, independently over bins. So

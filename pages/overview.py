@@ -4,14 +4,14 @@ import streamlit as st
 
 from app.compute import overview as compute
 from app.compute.sweep import summary as summarised
+from app.parts import headlines
 from app.plots import overview as plots
 from app.shell.page import open_page
 from app.shell.report_button import offer_cache_report
-from app.shell.wording import typeset
-from engine.core import labels as wording
+from app.shell.tour import welcome
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
-MOST_ABREAST = 2
+MOST_ABREAST = 3
 _GREY = "One tile per run; a stronger grey is a larger value, on one scale for all data sets."
 CAPTIONS = {
     "p": "One tile per run: ● is p of the verdict (trend and shape combined), ○ that of the paper's test, for "
@@ -25,26 +25,14 @@ page = open_page("overview", whole_cache=True)
 view = page.view
 summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
-page.verdict(verdict.detail, answer=verdict.answer, controls=verdict.n_tested > 0)
+page.verdict(headlines.of_answer(verdict), verdict.detail)
+welcome()
 if counted.empty:
     page.text("This cache holds ensembles only, and no run that they were made of.")
 else:
-    numbers = [("Runs", len(counted), f"in {wording.counted(counted['cell'].nunique(), 'cell')}")]
-    numbers.append(("Can be tested", verdict.n_tested, f"for {view.feature_label}"))
-    if verdict.pooled is not None:
-        lead, bound = verdict.counts.loc["verdict"], verdict.pooled.bound
-        expected = f"{lead['expected_by_chance']:.1f} by chance, {lead['holm']:.0f} after Holm"
-        numbers.append(("Reject", f"{lead['nominal']:.0f}", expected))
-        interval = typeset(f"95 % interval {bound.low:.3f} to {bound.high:.3f}")
-        numbers.append(("Average effect on accuracy", typeset(f"{bound.effect:+.3f}"), interval))
-    with st.container(horizontal=True, gap="medium"):
-        for label, value, beside in numbers:
-            st.metric(label, str(value), beside, delta_color="off", delta_arrow="off", width="content")
-    page.note(" · ".join(f"{label}: {value} ({beside})" for label, value, beside in numbers))
-
     measure = st.radio(
         "Show of every run", list(plots.MEASURES), format_func=plots.MEASURES.get, horizontal=True, key="tiles",
-        bind="query-params",
+        bind="query-params", label_visibility="collapsed",
     )  # fmt: skip
     grids = list(plots.inventory(counted, measure, verdict, page.theme).items())
     abreast = MOST_ABREAST if len(plots.slots(counted)) <= WIDE_SLOTS else 1
@@ -55,23 +43,24 @@ else:
                 page.figure(grid, f"{measure}-{dataset}", alt=f"{plots.MEASURES[measure]} of every run on {dataset}")
     page.caption(CAPTIONS[measure])
 
-    left, right = st.columns(2, gap="large")
-    with left:
-        rejected = plots.rejections(verdict, page.theme)
-        page.figure(rejected, "rejections", alt="Rejections beside those expected by chance")
-    with right:
-        page.heading("Runs to look at first")
-        if summary.first.empty:
-            page.text("No run can be tested with this feature. Choose another one in the sidebar.")
-        for run_id, why in summary.first[["run_id", "reason"]].itertuples(index=False):
-            page.run_link("gap", run_id)
-            page.caption(why)
-
-    page.heading("All runs")
+tabs = page.tabs("Rejections, and where to look first", "All runs", "Report")
+with next(tabs):
+    if not counted.empty:
+        left, right = st.columns(2, gap="large")
+        with left:
+            rejected = plots.rejections(verdict, page.theme)
+            page.figure(rejected, "rejections", alt="Rejections beside those expected by chance")
+        with right:
+            page.heading("Runs to look at first")
+            if summary.first.empty:
+                page.text("No run can be tested with this feature. Choose another one in the sidebar.")
+            for run_id, why in summary.first[["run_id", "reason"]].itertuples(index=False):
+                page.run_link("gap", run_id)
+                page.caption(why)
+with next(tabs):
     page.table(compute.table_of_runs(summary), "runs", names=compute.RUN_COLUMNS, formats=compute.RUN_FORMATS)
-
-st.subheader("Report")
-offer_cache_report(view)
+with next(tabs):
+    offer_cache_report(view)
 
 page.how(r"""
 Every run is tested on all its samples. Its p-value combines the primary test, Mantel's trend in equal-mass bins of 100

@@ -3,8 +3,10 @@
 import streamlit as st
 
 from app.compute import probes as compute
+from app.parts import headlines
 from app.parts import probes as parts
 from app.plots import probes as plots
+from app.shell.headline import Headline
 from app.shell.long_work import long_work
 from app.shell.page import open_page
 from app.shell.presenter import presenting
@@ -23,9 +25,11 @@ with left:
 with head:
     result = long_work("audit", compute.audited(view, given, settings), label="Train the probes")
     if result is None:
-        page.verdict("The probes for this run have not been trained yet.", controls=False)
+        headline = Headline("cannot_tell", "Not known yet")
+        page.verdict(headline, "The probes for this run have not been trained yet.", tested=False)
     else:
-        page.verdict(judge_probes(result, kind=given.kind, step=step).sentence, controls=False)
+        judged = judge_probes(result, kind=given.kind, step=step)
+        page.verdict(headlines.PROBES[judged.outcome], judged.sentence, tested=False)
         page.caption(f"Probes: {settings.describe()}, {len(given.numbers)} of {len(everything.numbers)} {given.unit}.")
         for note in result.notes:
             page.caption(f"Note: {note}.")
@@ -36,21 +40,28 @@ shown = tuple(probe for probe in STEPS[step] if probe in result.r2)
 with right:
     page.figure(plots.probe_scores(result, shown, given.kind, page.theme), "scores", alt="Held-out R² of each probe")
     page.caption("Ticks: initialisations. Thick line: their range. Mark: their mean.")
-if result.contrasts:
-    left, right = st.columns(2, gap="large") if step == "shuffle" else (right, None)
-    with left:
-        figure = plots.contrasts(result, shown, given.kind, page.theme)
-        page.figure(figure, "contrasts", alt="Differences in held-out R² with intervals")
-        page.caption("Thick line: 95 % interval of the mean over initialisations.")
-    if right is not None and result.reference is not None:
-        with right:
-            reference = plots.shuffle_reference(result.reference, given.kind, page.theme)
-            page.figure(reference, "reference", alt="R² of networks on shuffled routing")
-parts.numbers(page, result, shown, given)
-if step == "shuffle":
-    page.heading("Do the predictions match the actual error?")
-    parts.predictions(page, result, given)
-    parts.sweep(page, settings)
+whole = step == "shuffle"
+tabs = page.tabs(
+    "Contrasts", "Numbers", *(("Do the predictions match the actual error?", "Whole cache") if whole else ())
+)
+with next(tabs):
+    if result.contrasts:
+        left, right = st.columns(2, gap="large")
+        with left:
+            figure = plots.contrasts(result, shown, given.kind, page.theme)
+            page.figure(figure, "contrasts", alt="Differences in held-out R² with intervals")
+            page.caption("Thick line: 95 % interval of the mean over initialisations.")
+        if whole and result.reference is not None:
+            with right:
+                reference = plots.shuffle_reference(result.reference, given.kind, page.theme)
+                page.figure(reference, "reference", alt="R² of networks on shuffled routing")
+with next(tabs):
+    parts.numbers(page, result, shown, given)
+if whole:
+    with next(tabs):
+        parts.predictions(page, result, given)
+    with next(tabs):
+        parts.sweep(page, settings)
 page.how(r"""
 Each probe predicts a sample's calibration error $|c - t|$ from one half of the samples (split 50/50, seed 42) and is
 scored on the other by $R^2 = 1 - \sum (y - \hat y)^2 / \sum (y - \bar y)^2$. A line is least squares (with a ridge

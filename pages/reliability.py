@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.compute import reliability as compute
+from app.parts import headlines
 from app.parts import reliability as parts
 from app.plots import reliability as plots
 from app.shell.page import open_page
@@ -12,7 +13,8 @@ BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mas
 
 page = open_page("reliability", tests=False)
 view = page.view
-page.verdict(reliability_sentence(compute.diagram(view).summary), controls=False)
+summary = compute.diagram(view).summary
+page.verdict(headlines.of_reliability(summary), reliability_sentence(summary), tested=False)
 if view.refusal:
     page.text(
         "This slice was chosen by outcome, which fixes or shifts its accuracy: its calibration errors mean little."
@@ -34,14 +36,19 @@ for column, (side, key) in zip(st.columns(len(sides)), sides, strict=True):
             continue
         title = f"ECE {shown.summary.ece:.3f}. {plots.diagram_title(shown.table)}"
         page.figure(
-            plots.diagram(shown.table, page.theme, title=title, height=560), key, alt=f"Reliability diagram. {title}"
+            plots.diagram(shown.table, page.theme, title=title, height=440), key, alt=f"Reliability diagram. {title}"
         )
 
-for part in (parts.calibrators, parts.tertiles, parts.run_grid, parts.classes):
-    with st.container():  # a part that grows must not move the controls of the next out of the address
-        part(page)
-page.heading("The bins")
-page.table(main.table, "bins", names=parts.BINS, formats=parts.decimals(parts.BINS))
+drawn = {
+    "Calibrators on held-out samples": parts.calibrators,
+    "By confidence and tertile of the feature": parts.tertiles,
+    "Other runs": parts.run_grid,
+    "By class": parts.classes,
+    "The bins": lambda page: page.table(main.table, "bins", names=parts.BINS, formats=parts.decimals(parts.BINS)),
+}
+for draw, tab in zip(drawn.values(), page.tabs(*drawn), strict=True):
+    with tab:
+        draw(page)
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always

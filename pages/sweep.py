@@ -5,6 +5,7 @@ import streamlit as st
 
 from app.compute import sweep as compute
 from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS, table_of_tests
+from app.parts import headlines
 from app.plots import sweep as plots
 from app.shell.page import open_page
 from app.shell.wording import typeset
@@ -31,7 +32,19 @@ def part_to_draw(tested: pd.DataFrame) -> pd.DataFrame:
 page = open_page("sweep", whole_cache=True)
 summary = compute.summary(page.view)
 verdict, counted = summary.verdict, summary.counted
-page.verdict(verdict.detail, answer=verdict.answer, controls=verdict.n_tested > 0)
+page.verdict(headlines.of_sweep(verdict), verdict.detail)
+
+
+def not_testable() -> None:
+    """Every run that no test can be run on, with the reason."""
+    untested = counted[counted["paper_p"].isna() & counted["p_value"].isna()]
+    if untested.empty:
+        page.text("Every run can be tested.")
+    for note, part in untested.groupby("note", sort=False):
+        named = [f"{cell} ({', '.join(slots)})" for cell, slots in part.groupby("cell", sort=False)["slot"]]
+        said = note if len(part) == 1 else note.replace("this run has", "these runs have", 1)
+        page.text(f"{'; '.join(named)}: {said}.")
+
 
 if verdict.pooled is not None:
     drawn = part_to_draw(counted[counted["p_value"].notna()])
@@ -48,53 +61,48 @@ if verdict.pooled is not None:
         "Effect: change of accuracy from the low to the high third of samples with similar confidence, by the primary "
         "trend test. Diamonds are pooled effects, as wide as their 95 % intervals."
     )
-    cells = summary.cells
-    page.table(
-        cells.assign(
-            effect_interval=intervals(cells, "effect"),
-            signs=[f"{up} up, {down} down" for up, down in zip(cells["n_positive"], cells["n_negative"], strict=True)],
-        ),
-        "cells",
-        names={
-            "cell": "Cell", "n": "Seeds", "effect": "Effect", "effect_interval": "95 % interval",
-            "p_value": "p", "p_corrected": "p, corrected", "signs": "Signs", "verdict_rejections": "Reject",
-        },
-        formats=dict.fromkeys(["p_value", "p_corrected"], "%.2g") | {"effect": "%+.3f"},
-    )  # fmt: skip
-
-    page.heading("What remains after correcting for multiple tests?")
-    page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against chance")
-    page.table(table_of_tests(verdict), "multiplicity", names=MULTIPLICITY, formats=MULTIPLICITY_FORMATS)
-
-    page.heading("The paper's gaps, for comparison")
-    for column, measure in zip(st.columns(2, gap="large"), plots.GAPS, strict=True):
-        with column:
-            forest = plots.forest(drawn, measure, page.theme)
-            page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
-
-    page.heading("Every tested run")
-    tested = counted[counted["paper_p"].notna() | counted["p_value"].notna()]
-    printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}
-    page.table(
-        tested.assign(**printed),
-        "runs",
-        names={
-            "run": "Run", "primary_effect": "Effect", "effect_interval": "95 % interval", "p_value": "p",
-            "primary_p": "p, trend", "shape_p": "p, shape", "max_gap": "Largest gap",
-            "max_gap_interval": "95 % interval (largest gap)", "null_high": "Null 97.5 %", "paper_p": "p, paper's",
-            "weighted_gap": "Weighted gap", "weighted_gap_interval": "95 % interval (weighted)",
-        },
-        formats=dict.fromkeys(["max_gap", "null_high", "weighted_gap"], "%.3f")
-        | dict.fromkeys(["p_value", "primary_p", "shape_p"], "%.4g") | {"paper_p": "%.4f", "primary_effect": "%+.3f"},
-    )  # fmt: skip
-
-untested = counted[counted["paper_p"].isna() & counted["p_value"].isna()]
-if not untested.empty:
-    page.heading("Not testable")
-    for note, part in untested.groupby("note", sort=False):
-        named = [f"{cell} ({', '.join(slots)})" for cell, slots in part.groupby("cell", sort=False)["slot"]]
-        said = note if len(part) == 1 else note.replace("this run has", "these runs have", 1)
-        page.text(f"{'; '.join(named)}: {said}.")
+    tabs = page.tabs("Cells", "Multiple tests", "The paper's gaps", "Every tested run", "Not testable")
+    with next(tabs):
+        cells = summary.cells
+        page.table(
+            cells.assign(
+                effect_interval=intervals(cells, "effect"),
+                signs=cells["n_positive"].map("{} up, ".format) + cells["n_negative"].map("{} down".format),
+            ),
+            "cells",
+            names={
+                "cell": "Cell", "n": "Seeds", "effect": "Effect", "effect_interval": "95 % interval",
+                "p_value": "p", "p_corrected": "p, corrected", "signs": "Signs", "verdict_rejections": "Reject",
+            },
+            formats=dict.fromkeys(["p_value", "p_corrected"], "p") | {"effect": "%+.3f"},
+        )  # fmt: skip
+    with next(tabs):
+        page.figure(plots.p_value_plot(summary.p_values, page.theme), "p-values", alt="Sorted p-values against chance")
+        page.table(table_of_tests(verdict), "multiplicity", names=MULTIPLICITY, formats=MULTIPLICITY_FORMATS)
+    with next(tabs):
+        for column, measure in zip(st.columns(2, gap="large"), plots.GAPS, strict=True):
+            with column:
+                forest = plots.forest(drawn, measure, page.theme)
+                page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
+    with next(tabs):
+        tested = counted[counted["paper_p"].notna() | counted["p_value"].notna()]
+        printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}
+        page.table(
+            tested.assign(**printed),
+            "runs",
+            names={
+                "run": "Run", "primary_effect": "Effect", "effect_interval": "95 % interval", "p_value": "p",
+                "primary_p": "p, trend", "shape_p": "p, shape", "max_gap": "Largest gap",
+                "max_gap_interval": "95 % interval (largest gap)", "null_high": "Null 97.5 %", "paper_p": "p, paper's",
+                "weighted_gap": "Weighted gap", "weighted_gap_interval": "95 % interval (weighted)",
+            },
+            formats=dict.fromkeys(["max_gap", "null_high", "weighted_gap"], "%.3f")
+            | dict.fromkeys(["p_value", "primary_p", "shape_p", "paper_p"], "p") | {"primary_effect": "%+.3f"},
+        )  # fmt: skip
+    with next(tabs):
+        not_testable()
+else:
+    not_testable()
 
 page.how(r"""
 Each point is a run (a seed) on all its samples. Its effect is the within-bin slope of correctness on the rank of the

@@ -5,9 +5,11 @@ import streamlit as st
 from app.compute import yourdata as compute
 from app.compute.gap import verdict
 from app.compute.own_data import OWN, is_own, own
+from app.parts import headlines
 from app.parts.sql import show_sql
 from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
 from app.parts.yourdata import coverage
+from app.shell.headline import Headline
 from app.shell.page import open_page
 
 page = open_page("yourdata", tests=False)
@@ -15,19 +17,21 @@ view = page.view
 mine = is_own(view.cache.fingerprint)
 if not mine:
     page.verdict(
+        Headline("cannot_tell", "Not known yet: no file of yours is open"),
         "Upload your model's confidence and correctness for each sample, with its routing or any score of yours: "
         "RouteCal then tells you whether it predicts correctness beyond confidence.",
-        controls=False,
+        tested=False,
     )
     if own().cache is not None:
         st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see your data.")
 elif view.refusal:
     page.refuse_slice()
 elif view.rho is None:
-    page.verdict(f"This question cannot be answered for your data: {view.missing}.", controls=False)
+    headline = Headline("cannot_tell", "Cannot tell: your data lack the chosen feature")
+    page.verdict(headline, f"This question cannot be answered for your data: {view.missing}.", tested=False)
 else:
     judged = verdict(view)
-    page.verdict(judged.detail, answer=judged.answer)
+    page.verdict(headlines.of_answer(judged), judged.detail)
 
 page.heading("Your file")
 page.caption(
@@ -51,7 +55,7 @@ if mine and not view.refusal:
             "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
             "primary_p": "p, primary", "primary_p_holm": "Holm, primary",
         },
-        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "primary_p", "primary_p_holm"), "%.4g"),
+        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "primary_p", "primary_p_holm"), "p"),
     )  # fmt: skip
     page.caption("The verdict above is for the feature chosen in the sidebar.")
 if mine:

@@ -9,12 +9,12 @@ import pandas as pd
 from app.compute.cache import run_table
 from app.compute.jobs import Work, within_a_job
 from app.compute.keep import keep
-from app.state.selection import N_SIMULATIONS
+from app.state.selection import N_SIMULATIONS, feature_label
 from app.state.view import View
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import Progress, RunData
-from engine.features import FEATURES, CustomFeature, feature
+from engine.features import CustomFeature, available_features, feature
 from engine.features.search import FeatureSearch, search_features
 from engine.gaps import PermutationResult, permutation_test
 from engine.verdict import Verdict, judge
@@ -106,23 +106,24 @@ def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progre
 
 
 def candidates(view: View) -> Work[pd.DataFrame]:
-    """The seven features: tests on these samples, scores of the kernel on the held-out half."""
+    """Every feature and column that the run has: tests on these samples, scores on the held-out half."""
     cache, run, samples = view.cache, view.run_with_logits, view.selection.of_any_feature
+    names = available_features(run)
     # The scores know no slice and no settings of a test: they outlive a change of those.
     fits = Work(
         ("scores of the features", samples.run_id),
         view.fingerprint,
-        lambda progress: _scores(cache.load(samples.run_id), tuple(FEATURES), progress),
+        lambda progress: _scores(cache.load(samples.run_id), names, progress),
     )
     scores = within_a_job(fits)
 
     def compute(progress: Progress) -> pd.DataFrame:
         scored = scores(lambda share, text: progress(0.7 * share, text))
         tested = judge_scores(
-            run, [name for name, entry in FEATURES.items() if entry.available(run)],
-            settings=samples.protocol.test_settings, progress=lambda share, text: progress(0.7 + 0.3 * share, text),
+            run, names, settings=samples.protocol.test_settings,
+            progress=lambda share, text: progress(0.7 + 0.3 * share, text),
         )  # fmt: skip
-        table = pd.DataFrame({"label": {name: entry.label for name, entry in FEATURES.items()}})
+        table = pd.DataFrame({"label": {name: feature_label(name) for name in names}})
         table = table.join(tested.set_index("name")[list(TESTED)]).join(scored)
         return table.reset_index(drop=True).astype(_NUMBERS)
 
@@ -130,7 +131,7 @@ def candidates(view: View) -> Work[pd.DataFrame]:
 
 
 def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | None) -> pd.DataFrame | None:
-    """The scalar of one's own as a row below the seven features; None as long as a part of it is not there."""
+    """The scalar of one's own as a row below the named ones; None as long as a part of it is not there."""
     if judged is None or fitted is None:
         return None
     row = {

@@ -76,7 +76,7 @@ MULTIPLICITY = {
     "chance": "95 % range by chance", "benjamini_hochberg": "after Benjamini-Hochberg", "holm": "after Holm",
     "bonferroni": "after Bonferroni", "smallest_p": "Smallest p",
 }  # fmt: skip
-MULTIPLICITY_FORMATS = {"expected_by_chance": "%.1f", "smallest_p": "%.3g"}
+MULTIPLICITY_FORMATS = {"expected_by_chance": "%.1f", "smallest_p": "p"}
 RUN_COLUMNS = {
     "run": "Run", "n_samples": "Samples", "n_layers": "Layers", "accuracy": "Accuracy", "raw_ece": "Raw ECE",
     "primary_effect": "Effect", "p_value": "p", "p_value_holm": "p after Holm", "primary_p": "p, trend",
@@ -84,5 +84,5 @@ RUN_COLUMNS = {
 }  # fmt: skip
 RUN_FORMATS = {
     "accuracy": "%.4f", "raw_ece": "%.4f", "primary_effect": "%+.3f",
-    **dict.fromkeys(["p_value", "p_value_holm", "primary_p", "shape_p"], "%.4g"), "paper_p": "%.4f",
+    **dict.fromkeys(["p_value", "p_value_holm", "primary_p", "shape_p", "paper_p"], "p"),
 }  # fmt: skip

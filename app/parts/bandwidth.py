@@ -39,7 +39,6 @@ def all_curves(page: Page) -> tuple[list[BandwidthCurves], bool]:
 
 def live(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None) -> None:
     """The figure that moves while its slider is dragged."""
-    page.heading("Drag the bandwidth")
     options = PATHS if prepared.smoother.feature is not None else PATHS[:1]
     path = st.radio(
         "The slider moves", options, format_func=AXES.get, horizontal=True, key="axes", bind="query-params",
@@ -50,14 +49,15 @@ def live(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None)
         return
     kept = [prepared.smoother.shrinkage(pair_on(path, multiplier)) for multiplier in LAB_MULTIPLIERS]
     figure = plots.live(plots.Path(path, slices, kept, curves), page.theme)
-    page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
+    with st.container(key="wide"):
+        page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
     page.caption(
-        "Above: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines stop where "
+        "Left: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines stop where "
         "they are supported by less than one sample."
     )
     if curves is not None:
         page.caption(
-            "Below: scores on the evaluated half. CV-NLL and the oracle choose among 0.25, 0.5, 1, 2 and 4; the oracle "
+            "Right: scores on the evaluated half. CV-NLL and the oracle choose among 0.25, 0.5, 1, 2 and 4; the oracle "
             "uses the evaluated half, so it is an upper bound, not a method."
         )
 

@@ -8,6 +8,7 @@ import streamlit as st
 from app.shell.page import Page
 from app.shell.wording import plain
 from engine.features import CustomFeature
+from engine.features.search import FeatureSearch
 
 SUMMARIES = {
     "std": "spread",
@@ -42,12 +43,12 @@ def build_feature(names: Sequence[str]) -> CustomFeature | None:
 
 
 def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | None = None) -> None:
-    """The seven features of the paper, and the viewer's own as soon as there is something to say about it."""
+    """The features that the run has, and the viewer's own as soon as there is something to say about it."""
     if named is None:
         return
     table = named if own is None else pd.concat([named, own], ignore_index=True)
     page.text(
-        f"The seven features of the paper{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
+        f"Features that this run has{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
         "three scores of AR-CondCal with each on the held-out half (ECE overall and in the worst tertile, NLL).",
         "candidates",
     )
@@ -59,13 +60,26 @@ def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | 
             "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
         },
         formats={
-            "max_gap": "%.3f", "paper_p": "%.4f", "primary_p": "%.4f", "ece": "%.4f",
+            "max_gap": "%.3f", "paper_p": "p", "primary_p": "p", "ece": "%.4f",
             "worst_tertile_ece": "%.4f", "nll": "%.4f",
         },
     )  # fmt: skip
     if table.isna().to_numpy().any():
         page.text(
-            "A cell is empty where the run lacks what it takes (a profile, logits), or where no confidence bin holds "
+            "A dash stands where the run lacks logits for AR-CondCal, where no confidence bin holds "
             "enough samples of both outer thirds, or (primary) where there are too few samples to match confidence.",
             "gaps",
         )
+
+
+def list_search(page: Page, found: FeatureSearch, test: str) -> None:
+    """Every scalar of the search, the best by this test first."""
+    page.table(
+        found.table.sort_values(test),
+        "search",
+        names={
+            "label": "Scalar", "primary": "p, primary", "primary_holm": "Holm, primary", "paper": "p, paper's",
+            "paper_holm": "Holm, paper's",
+        },
+        formats=dict.fromkeys(("primary", "primary_holm", "paper", "paper_holm"), "p"),
+    )  # fmt: skip

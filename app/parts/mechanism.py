@@ -14,7 +14,6 @@ from engine.core.labels import ensemble_size
 
 def depth(page: Page, views: list[tuple[View, str]]) -> None:
     """The profile of the run, and of the one to compare with."""
-    page.heading("Across depth")
     for column, (view, key) in zip(st.columns(len(views)), views, strict=True):
         with column:
             if len(views) > 1:
@@ -38,7 +37,6 @@ def depth(page: Page, views: list[tuple[View, str]]) -> None:
 
 def samples(page: Page, name: str) -> None:
     """One feature over samples: by outcome, and against the error."""
-    page.heading("Across samples")
     label = feature_label(name)
     found = compute.relation(page.view, name)
     left, right = st.columns(2)
@@ -64,7 +62,6 @@ def samples(page: Page, name: str) -> None:
 
 def training(page: Page) -> None:
     """Entropy through training."""
-    page.heading("Across training")
     found, names = compute.training(page.view)
     if found is None:
         page.text("No entropy was recorded during the training of this run.")
@@ -77,7 +74,6 @@ def training(page: Page) -> None:
 
 def ensemble(page: Page) -> None:
     """The last epoch beside the ensemble of the last sampled ones."""
-    page.heading("Ensemble against last epoch")
     pair = compute.ensemble_pair(page.view)
     if pair is None:
         page.text("This cache does not hold both the last epoch and an ensemble of the last epochs of this model.")

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pandas as pd
 import streamlit as st
 
 from app.compute import paper as compute
-from app.plots import paper as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
@@ -27,6 +27,8 @@ NEAREST = "the cell closest to the paper's"
 @dataclass(frozen=True, eq=False)
 class PublishedView(CacheView):
     """The whole cache under the paper's own protocol: nothing in the sidebar but the cache applies."""
+
+    heeds: ClassVar[tuple[str, ...] | None] = ()
 
     def caption(self) -> str:
         n = int((~is_ensemble(self.runs["suite"])).sum())
@@ -104,16 +106,9 @@ def ask(view: View, known: Evidence, sources: Iterable[str], place: str, *, star
     return Evidence(known.runs, found)
 
 
-def show_statements(page: Page, claims: list[ClaimResult]) -> None:
-    """How they fare by topic, and all of them to filter."""
-    page.heading("Does the paper add up?")
-    page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")
-    _listed(page, claims)
-
-
 @fragment
-def _listed(page: Page, claims: list[ClaimResult]) -> None:
-    """The filters redraw this part only."""
+def list_statements(page: Page, claims: list[ClaimResult]) -> None:
+    """All of them to filter; the filters redraw this part only."""
     first, second, third = st.columns(3)
     outcome = first.selectbox("Outcome", ["all", *audit.OUTCOMES], key="claim", bind="query-params")
     topics = list(dict.fromkeys(result.topic for result in claims))

@@ -114,7 +114,6 @@ def predictions(page: Page, result: ProbeResult, given: Descriptor) -> None:
 
 def sweep(page: Page, settings: Settings) -> None:
     """The same audit over every run of the cache, on a button."""
-    page.heading("Over the whole cache")
     view, n_runs = page.view, len(compute.pooled_runs(page.view))
     if not n_runs:
         page.text("No single model in this cache has a routing profile, so there is nothing to pool.")

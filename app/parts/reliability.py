@@ -43,7 +43,6 @@ def small_multiples(page: Page, panels: Sequence[tuple[str, Diagram]], key: str)
 
 def calibrators(page: Page) -> None:
     """Any calibrators, fitted on one half and shown on the other."""
-    page.heading("Calibrators on held-out samples")
     methods = st.multiselect(
         "Calibrators", list(CALIBRATORS), DEFAULT_METHODS, format_func=lambda name: CALIBRATORS[name].label,
         key="methods", bind="query-params",
@@ -64,7 +63,6 @@ def calibrators(page: Page) -> None:
 
 def run_grid(page: Page) -> None:
     """The same diagram of other runs."""
-    page.heading("Other runs under the same settings")
     scope = st.radio("Runs", list(SCOPES), format_func=SCOPES.get, horizontal=True, key="grid", bind="query-params")
     ids = compute.grid_runs(page.view, scope)
     panels = compute.named_diagrams(page.view, ids[:MOST_RUNS])
@@ -77,7 +75,6 @@ def run_grid(page: Page) -> None:
 
 def tertiles(page: Page) -> None:
     """The tertile x confidence map."""
-    page.heading("By confidence and tertile of the feature")
     found = compute.tertile_map(page.view)
     if found is None:
         page.text(f"The map cannot be drawn: {page.view.missing}.")
@@ -96,7 +93,6 @@ def tertiles(page: Page) -> None:
 
 def classes(page: Page) -> None:
     """Calibration by predicted class, and one class on its own."""
-    page.heading("By class")
     table = compute.classes(page.view)
     if table is None:
         page.text("This run has no predicted classes, so there is no view by class.")

@@ -26,8 +26,10 @@ SHOWN = ("ece", "worst_tertile_ece", "nll")
 _TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8)
 _LIMIT = 0.95
 """Of the axis of multiples, in powers of ten; its outermost stops are at 0.903."""
-_SLICES, _ROW, _GAP, _HEAD, _FOOT = 270, 112, 26, 100, 128
+_LEAST, _ROW, _GAP, _HEAD, _FOOT = 290, 62, 12, 36, 112
 """Pixels at normal size: the slices, a row of scores, the space between, the names of the marks, the slider."""
+_LEFT, _RIGHT = 0.42, 0.55
+"""Shares of the width at which the slices end and the scores begin."""
 
 
 def stop_label(multiplier: float) -> str:
@@ -222,7 +224,7 @@ def _resting(path: Path) -> tuple[list[go.Scatter], list[str], list[list[float]]
 
 
 def live(path: Path, theme: Theme) -> go.Figure:
-    """Slices along confidence above, scores against the multiple below, and a slider that moves both while dragged.
+    """Slices along confidence, beside them scores over the slider that moves both while it is dragged.
 
     The slider needs no server: every stop is a frame of the figure, so it also works in an exported page.
     """
@@ -230,7 +232,7 @@ def live(path: Path, theme: Theme) -> go.Figure:
     resting, titles, ranges = _resting(path)
     moving = _moving(path, theme)
     rows = len(titles)
-    pixels = _SLICES + (_HEAD + rows * _ROW + (rows - 1) * _GAP if rows else 0)
+    pixels = max(_LEAST, _HEAD + rows * _ROW + (rows - 1) * _GAP)
     fig = figure(theme, title=_title(path), x="confidence", y="accuracy, smoothed")
     axes = {}
     bottom = 0.0
@@ -244,19 +246,19 @@ def live(path: Path, theme: Theme) -> go.Figure:
         axes["xaxis2"] = {
             **fig.layout.xaxis.to_plotly_json(), "anchor": f"y{rows + 1}", "type": "log", "range": [-_LIMIT, _LIMIT],
             "tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS],
-            "title": {"text": "bandwidth, multiples of Scott's"},
+            "domain": [_RIGHT, 1],
         }  # fmt: skip
         if titles[-1] == "gap<br>kept":
             axes[f"yaxis{rows + 1}"]["tickformat"] = ".0%"
             axes[f"yaxis{rows + 1}"]["tickvals"] = [0, 0.5, 1]
     fig.update_layout(
         **axes,
-        yaxis={"domain": [1 - _SLICES / pixels, 1], "range": [0, 1.02]},
-        xaxis={"anchor": "y"},
-        height=round((pixels + _FOOT + 60) * scale),
+        yaxis={"range": [0, 1.02]},
+        xaxis={"anchor": "y", "domain": [0, _LEFT if rows else 1]},
+        height=round((pixels + _FOOT + 40) * scale),
         margin={"l": 70, "r": 16, "t": 16, "b": round(_FOOT * scale)},
         legend={"orientation": "h", "yref": "paper", "yanchor": "bottom", "y": 1.01, "x": 0},
-        sliders=[_slider(path.start, theme)],
+        sliders=[_slider(path.start, _RIGHT if rows else 0, theme)],
         annotations=_mark_labels(path, pixels, theme) if rows else (),
         shapes=_mark_lines(path, pixels, theme) if rows else (),
     )
@@ -269,7 +271,7 @@ def live(path: Path, theme: Theme) -> go.Figure:
     return fig
 
 
-def _slider(start: int, theme: Theme) -> dict[str, object]:
+def _slider(start: int, left: float, theme: Theme) -> dict[str, object]:
     steps = [
         {
             "label": stop_label(multiplier), "method": "animate",
@@ -280,13 +282,13 @@ def _slider(start: int, theme: Theme) -> dict[str, object]:
         }
         for position, multiplier in enumerate(LAB_MULTIPLIERS)
     ]  # fmt: skip
-    share = np.log10(LAB_MULTIPLIERS[-1]) / _LIMIT  # the handle stands under its place on the axis
+    share = (1 - left) * np.log10(LAB_MULTIPLIERS[-1]) / _LIMIT  # the handle stands under its place on the axis
     return {
-        "active": start, "steps": steps, "x": (1 - share) / 2, "len": share, "y": 0, "yanchor": "top",
-        "pad": {"t": 66 * theme.font_size / 14}, "bgcolor": theme.grid, "bordercolor": theme.muted,
+        "active": start, "steps": steps, "x": (1 + left - share) / 2, "len": share, "y": 0, "yanchor": "top",
+        "pad": {"t": 28 * theme.font_size / 14}, "bgcolor": theme.grid, "bordercolor": theme.muted,
         "activebgcolor": METHOD_COLOURS["nw_conf_routing"], "tickcolor": theme.muted, "minorticklen": 4,
         "font": {"color": theme.text}, "transition": {"duration": 0},
-        "currentvalue": {"prefix": "Drag the bandwidth: ", "suffix": " Scott", "font": {"size": theme.font_size}},
+        "currentvalue": {"prefix": "Drag the bandwidth: ", "suffix": " Scott's", "font": {"size": theme.font_size}},
     }  # fmt: skip
 
 
@@ -298,7 +300,7 @@ def _marks_of(path: Path) -> dict[str, float]:
 
 
 def _mark_lines(path: Path, pixels: float, theme: Theme) -> list[dict[str, object]]:
-    top = 1 - (_SLICES + _HEAD) / pixels
+    top = 1 - _HEAD / pixels
     return [
         {
             "type": "line", "xref": "x2", "yref": "paper", "x0": value, "x1": value, "y0": 0, "y1": top,
@@ -312,7 +314,7 @@ def _mark_labels(path: Path, pixels: float, theme: Theme) -> list[dict[str, obje
     names: dict[float, list[str]] = {}
     for mode, value in _marks_of(path).items():
         names.setdefault(value, []).append(MARK_LABELS[mode])
-    top = 1 - (_SLICES + _HEAD) / pixels
+    top = 1 - _HEAD / pixels
     return [
         {
             "text": " = ".join(labels), "xref": "x2", "yref": "paper", "x": np.log10(value), "y": top,

@@ -22,7 +22,7 @@ from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
 from engine.core.labels import FIRST, METHODS
 
-_ROW, _ROUND = 25, 92
+_ROW, _ROUND = 22, 84
 
 
 def short_name(method: str) -> str:

@@ -97,7 +97,7 @@ def shuffled_best(searched: SearchedTest, theme: Theme) -> go.Figure:
         title=f"Shuffled routing performs as well in {searched.n_as_good} of {tries} searches",
         x=f"smallest of {searched.n_tested} p-values (log scale)",
         y="shuffled searches",
-        height=360,
+        height=330,
     )
     values, best = np.log10(searched.shuffled_best), math.log10(searched.best_p)
     left, right = min(float(values.min()), best) - 0.2, max(float(values.max()), best) + 0.2

@@ -146,7 +146,8 @@ def feature_histogram(
     """Distribution of the feature with the two cuts."""
     fig = figure(theme, title="Where the feature is cut", x=label, y="samples", height=340)
     middle = (edges[:-1] + edges[1:]) / 2
-    names = np.select([middle <= cuts[0], middle <= cuts[1]], ["low", "mid"], "high")
+    # A value at a cut belongs below it, and values that pile up, at zero say, lie at the left edge of their bar.
+    names = np.select([edges[:-1] <= cuts[0], edges[:-1] <= cuts[1]], ["low", "mid"], "high")
     fig.add_trace(
         go.Bar(
             x=middle, y=counts, width=np.diff(edges), marker={"color": [TERTILE_COLOURS[name] for name in names]},

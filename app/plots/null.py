@@ -16,7 +16,7 @@ def null_distribution(test: PermutationResult, theme: Theme) -> go.Figure:
     if test.null is None or test.observed is None or test.p_value is None:
         return empty_figure(theme, test.reason)
     name = STATISTICS[test.statistic].quantity
-    inside = "well inside" if test.p_value > 0.1 else "at the edge of" if test.p_value > 0.05 else "beyond most of"
+    inside = "inside" if test.p_value > 0.05 else "beyond most of"
     fig = figure(
         theme,
         title=f"The observed {name} lies {inside} what permuted routing gives ({format_p(test.p_value)})",
@@ -53,7 +53,8 @@ def bin_contributions(test: PermutationResult, theme: Theme) -> go.Figure:
     outside = int((bins["gap"].abs().to_numpy() > test.band.gap[:, 2]).sum())
     fig = figure(
         theme,
-        title=f"{outside} of {len(bins)} bins exceed the 97.5th percentile of their null",
+        title=f"{outside} of {len(bins)} bins exceed the 97.5th percentile of their null; chance gives about "
+        f"{0.025 * len(bins):.1f}",
         x="confidence bin",
         y="gap in accuracy",
         height=420,

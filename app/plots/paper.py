@@ -6,7 +6,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.rows import row_figure
-from app.plots.theme import METHOD_COLOURS, METHOD_SYMBOLS, OTHER_METHOD, Theme, reference, translucent
+from app.plots.theme import (
+    METHOD_COLOURS,
+    METHOD_SYMBOLS,
+    OTHER_METHOD,
+    Theme,
+    figure,
+    list_axis,
+    reference,
+    translucent,
+)
 from engine.paper.claims import OUTCOMES, ClaimResult
 
 _FAMILY = {
@@ -119,10 +128,11 @@ def claims_by_topic(results: list[ClaimResult], theme: Theme) -> go.Figure:
         for topic in topics
     }
     differing = sum(1 for topic in topics if counts[topic]["differs"])
-    drawn = row_figure(
-        theme, title=f"{differing} of {len(topics)} topics have a statement that differs", x="statements",
-        cells=topics, n_lanes=[1] * len(topics), lane=24, below=104,
+    fig = figure(
+        theme, title=f"{differing} of {len(topics)} topics have a statement that differs", x="statements", y="",
+        height=116 + 26 * len(topics),
     )  # fmt: skip
+    list_axis(fig, topics, "")
     inks = {
         "agrees": (translucent(theme.text, 0.16), theme.text),
         "differs": (theme.text, theme.paper),
@@ -131,16 +141,16 @@ def claims_by_topic(results: list[ClaimResult], theme: Theme) -> go.Figure:
     for name, (fill, ink) in inks.items():
         values = [counts[topic][name] or None for topic in topics]  # a bar of no length would still have an outline
         before = [sum(counts[topic][other] for other in OUTCOMES[: OUTCOMES.index(name)]) for topic in topics]
-        drawn.figure.add_trace(
+        fig.add_trace(
             go.Bar(
-                x=values, base=before, y=[lanes[0] for lanes in drawn.lanes], orientation="h", name=name,
-                width=drawn.lane * 0.9, marker={"color": fill, "line": {"color": theme.muted, "width": 1}},
+                x=values, base=before, y=list(range(len(topics))), orientation="h", name=name,
+                width=0.85, marker={"color": fill, "line": {"color": theme.muted, "width": 1}},
                 text=[value or "" for value in values], textposition="inside",
                 insidetextanchor="middle", textfont={"color": ink, "size": theme.font_size}, textangle=0,
                 constraintext="none", customdata=topics,
                 hovertemplate=f"%{{customdata}}: %{{x}} {name}<extra></extra>",
             )
         )  # fmt: skip
-    drawn.figure.update_layout(barmode="overlay", uniformtext={"mode": None})
-    drawn.figure.update_xaxes(rangemode="tozero")
-    return drawn.figure
+    fig.update_layout(barmode="overlay", uniformtext={"mode": None}, margin={"b": 84, "l": 8})
+    fig.update_xaxes(rangemode="tozero")
+    return fig

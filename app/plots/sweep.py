@@ -38,7 +38,7 @@ def effects(rows: pd.DataFrame, cells: pd.DataFrame, whole: PooledEffect, reach:
     seeds = kept.groupby("cell", sort=False)
     drawn = row_figure(
         theme,
-        title=f"{kept['dataset_name'].iloc[0]}: {beyond} of {counted(len(shown), 'cell')} off zero"
+        title=f"{kept['dataset_name'].iloc[0]}: {beyond} of {counted(len(shown), 'interval')} exclude zero"
         + (f", {shown['found'].sum()} after Holm" if beyond else ""),
         x="change of accuracy, low to high third",
         cells=[WHOLE, *(seeds["backbone_name"].first() + " · " + seeds["variant_name"].first())],
@@ -131,7 +131,8 @@ def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
         return empty_figure(theme, f"No run has a {name} with this feature.")
     if measure == "max_gap":
         beyond = int((kept[measure] > kept["null_high"]).sum())
-        title = f"{_runs_beyond(beyond, len(kept))} {name} exceeds the 97.5th percentile of its null"
+        title = f"{_runs_beyond(beyond, len(kept))} {name} exceeds the 97.5th percentile of its null (about "
+        title += f"{0.025 * len(kept):.1f} by chance)"
     else:
         title = f"The {name} runs from {kept[measure].min():.3f} to {kept[measure].max():.3f}"
     drawn, heights = _cell_rows(kept, theme, title=title, x=f"{name} in accuracy")

@@ -24,7 +24,7 @@ TRUST = {
     "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap detected with 80 % power",
     "reading": "Reading",
 }  # fmt: skip
-TRUST_FORMATS = {"p": "%.4f", "false_alarm": "percent", "detectable": "%.2f"}
+TRUST_FORMATS = {"p": "p", "false_alarm": "percent", "detectable": "%.2f"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,14 @@
 
 What a page is made of has stable keys; an element or container with the key K has the CSS class `st-key-K`:
 
+    brand                   the product and the paper
     question                the title
     opening                 the bar of a viewer's first page
-    verdict                 the sentence under the title
+    verdict                 the answer under the title, with its state and the sentence
     settings                the settings in force, under the verdict
+    chips                   in there: departures from the defaults, chip-KEY each, and chip-reset
     rounding                the warning that confidence was rounded, under the settings
+    lost                    what a link asked for that is not there
     figure-NAME             a figure, as `Page.figure` names it
     table-NAME              a table, with its buttons csv-NAME and latex-NAME
     progress-NAME           the place of long work, or of what a page waits for: its bar, or one of its two buttons
@@ -15,9 +18,9 @@ What a page is made of has stable keys; an element or container with the key K h
     download-page           the page as a file
 """
 
-import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlencode
@@ -25,6 +28,7 @@ from urllib.parse import urlencode
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.compute.cache import Current, available_caches, current_cache, names_of, runs
 from app.compute.own_data import OWN, is_own, own
@@ -34,15 +38,16 @@ from app.registry import page_for
 from app.shell import sidebar
 from app.shell.errors import show_unreadable, warn_of_older
 from app.shell.fragment import raise_failure_of_a_fragment
-from app.shell.opening import end_opening
+from app.shell.headline import Headline
+from app.shell.opening import end_opening, link_place
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
 from app.shell.wording import plain, typeset
-from app.state.links import run_anchor
+from app.state.links import run_anchor, run_query
 from app.state.selection import Selection
 from app.state.view import BenchmarkView, CacheView, View
 from engine.core.errors import CacheError
-from engine.core.labels import MISSING
+from engine.core.labels import MISSING, print_value
 from engine.core.latex import to_latex
 from engine.core.rounding import find_rounding
 from engine.store import Cache
@@ -50,8 +55,6 @@ from engine.store import Cache
 _CHOSEN = "routecal-chosen"
 _WRAPPED = 68  # pixels of a row of three lines
 _ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
-_ANSWER_STYLE = "display:block; font-size:1.35em; margin-bottom:0.3em"
-_VERDICT_STYLE = "font-size:1.15rem;line-height:1.5;border-left:4px solid #0072B2;padding-left:0.8rem;margin:0"
 
 
 def current_theme() -> Theme:
@@ -76,17 +79,16 @@ class Page:
         """Something shown by other means than this class, for the exported page."""
         self._show("text", text)
 
-    def verdict(self, sentence: str, *, answer: str = "", controls: bool = True) -> None:
-        """The answer, if it is short enough to stand by itself, and the sentence under it; then the settings."""
-        self._show("verdict", f"{answer}. {sentence}" if answer else sentence)
-        first = f'<strong style="{_ANSWER_STYLE}">{html.escape(answer)}.</strong> ' if answer else ""
+    def verdict(self, headline: Headline, sentence: str, *, tested: bool = True) -> None:
+        """The answer and the sentence under it, the settings, and what spoils the tests that it rests on."""
+        self._show("verdict", f"{headline.text}. {sentence}")
         with st.container(key="verdict"):
-            st.html(f'<p style="{_VERDICT_STYLE}">{first}{html.escape(typeset(sentence))}</p>')
-        self._settings()
-        if (controls or self.name == "controls") and type(self.view) is View:
+            st.html(headline.drawn(sentence))
+        with st.container(key="settings"):
+            self.caption(self.view.caption())
+            sidebar.show_chips(self.view.selection, self.view.heeds)
+        if tested and type(self.view) is View:
             self._warn_of_rounding()
-        if controls and self.name != "controls":
-            st.page_link(page_for("controls").script, label="Could this test detect an effect? See Controls.")
 
     def _warn_of_rounding(self) -> None:
         """A bar where the run's confidence has too few digits for its tests."""
@@ -96,13 +98,11 @@ class Page:
             with st.container(key="rounding"):
                 st.warning(plain(rounding.sentence), icon=":material/warning:")
 
-    def _settings(self) -> None:
-        with st.container(key="settings"):
-            self.caption(self.view.caption())
-
     def end(self, sentence: str) -> NoReturn:
         """Say in the verdict's place why there is nothing to show, and end the page here."""
-        self.verdict(sentence, controls=False)
+        self.verdict(
+            Headline("cannot_tell", "Cannot tell: this run lacks what this page needs"), sentence, tested=False
+        )
         self.finish()
         st.stop()
 
@@ -113,7 +113,8 @@ class Page:
 
     def refuse_slice(self) -> None:
         """Say in the verdict's place why nothing is tested on a slice by outcome, and offer the nearest that can be."""
-        self.verdict(self.view.refusal, controls=False)
+        headline = Headline("cannot_tell", "Cannot tell: this slice was chosen by its outcome")
+        self.verdict(headline, self.view.refusal, tested=False)
         instead = self.view.testable_slice
         label = f"Use {instead.describe() or 'all samples'}"
         st.button(label, key="testable-slice", on_click=sidebar.set_slice, args=(instead,))
@@ -121,6 +122,12 @@ class Page:
     def heading(self, text: str) -> None:
         self._show("heading", text)
         st.markdown(f"### {plain(text)}")
+
+    def tabs(self, *labels: str) -> Iterator[DeltaGenerator]:
+        """A tab for each part of the page, drawn in order: `with next(tabs):`. In files its label is a heading."""
+        for label, tab in zip(labels, st.tabs(labels), strict=True):
+            self._show("heading", label)
+            yield tab
 
     def text(self, text: str, key: str | None = None) -> None:
         """A paragraph; a fragment gives it a key, so that drawing it again replaces it."""
@@ -164,10 +171,12 @@ class Page:
         shown = frame[list(names)].rename(columns=dict(names))
         patterns = {names[name]: pattern for name, pattern in (formats or {}).items()}
         self._show("table", shown, f"table-{key}", formats=patterns)
-        columns = {name: st.column_config.NumberColumn(format=pattern) for name, pattern in patterns.items()}
-        columns |= {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
+        columns = {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
         marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
-        styled = shown.style.apply(lambda column: marks.get(column.name, [""] * len(column))) if marks else shown
+        # Formatted here: numbers sort as numbers, and a table prints them as sentences do.
+        styled = shown.style.format({name: partial(_cell, patterns.get(name, "")) for name in shown})
+        if marks:
+            styled = styled.apply(lambda column: marks.get(column.name, [""] * len(column)))
         with st.container(key=f"table-{key}"):  # a table itself gets no class from its key
             st.dataframe(
                 styled,
@@ -221,13 +230,15 @@ class Page:
 
     def finish(self) -> None:
         """The link to this view, the page as a file, and a report on the run to send."""
+        # What draws code is a third as large as what draws figures, and holds those up; the browser gets it when asked.
+        with link_place(), st.popover("Link to this view"):
+            if is_own(self.view.fingerprint):
+                st.caption("Your own data cannot be linked: nobody else can open it.")
+            else:
+                st.code(_link(self.view), language=None, wrap_lines=True)
         st.divider()
         title = page_for(self.name).question
-        left, right = st.columns([3, 1])
-        # What draws code is a third as large as what draws figures, and holds those up; the browser gets it when asked.
-        with left, st.popover("Link to this view"):
-            st.code(_link(), language=None, wrap_lines=True)
-        with right:
+        with st.container(horizontal=True):
             st.download_button(
                 "Download page",
                 lambda: page_html(title, list(self.shown.values())),
@@ -240,11 +251,16 @@ class Page:
                 offer_run_report(self.view)
 
 
-def _link() -> str:
-    """The address of this view, with everything that was chosen in it."""
-    chosen = urlencode([(name, value) for name in st.query_params for value in st.query_params.get_all(name)])
+def _cell(pattern: str, value: object) -> str:
+    return typeset(print_value(value, pattern))
+
+
+def _link(view: View) -> str:
+    """The address of this view: everything chosen on it, the run, feature and cache even where they are the default."""
+    whole = {name: [value] for name, value in run_query(view, view.selection.run_id).items()}
+    chosen = {name: st.query_params.get_all(name) for name in st.query_params}
     address = (st.context.url or "").partition("?")[0]
-    return f"{address}?{chosen}" if chosen else address
+    return f"{address}?{urlencode({**whole, **chosen, 'of': whole['of']}, doseq=True)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +284,7 @@ def draw_sidebar() -> None:
         st.sidebar.info(
             "Your data was removed: this happens when its window is closed, reloaded or offline. Upload it again."
         )
+    sidebar.begin_to_look()
     chosen = sidebar.choose_cache([*paths, OWN] if mine is not None else list(paths))
     path = mine.path if mine is not None and chosen == OWN else paths[chosen]
     try:
@@ -279,6 +296,7 @@ def draw_sidebar() -> None:
     if current.trouble:
         warn_of_older(current)
     selection = None if table.empty else sidebar.choose(table, names_of(cache, table), cache.fingerprint)
+    sidebar.end_looking(cache.fingerprint)
     st.session_state[_CHOSEN] = _Chosen(path, cache, table, selection)
 
 
@@ -313,12 +331,13 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, 
     page = Page(name, view, current_theme())
     empty = kind is View and view.run.n_samples == 0
     end_opening()
+    sidebar.say_what_a_link_lost()
     if kind is View and tests and view.refusal:
         page.refuse_slice()
         page.finish()
         st.stop()
     if empty:
-        page._settings()
+        page.caption(view.caption())
         st.info("No sample is in this slice. Widen it in the sidebar.")
         st.stop()
     return page

@@ -9,10 +9,13 @@ from app.state.view import View
 def run_query(view: View, run_id: str, *, presenting: bool = False) -> dict[str, str]:
     """Parameters that open any page on all samples of a run, with the cache, feature and support of the view.
 
+    `of` is the cache's fingerprint: whoever opens the link is told if the cache has changed.
+
     Select boxes carry what they display, so each value here is spelled as `app.shell.sidebar` shows it.
     """
     name = view.names[run_id]
     query = {
+        "of": view.fingerprint,
         "cache": view.cache.path.name,
         "backbone": name.backbone,
         "data": name.dataset,

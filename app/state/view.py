@@ -31,6 +31,8 @@ class View:
     cache: Cache
     runs: pd.DataFrame
     selection: Selection
+    heeds: ClassVar[tuple[str, ...] | None] = None
+    """Slices and settings that a page with this view heeds, by their keys in the address; None for all."""
 
     @property
     def fingerprint(self) -> str:
@@ -183,6 +185,7 @@ class BenchmarkView(View):
     """One run under the protocol's benchmark, whatever slice or settings the sidebar shows."""
 
     ignored: ClassVar[str] = "slice, population, feature, bins and cuts"
+    heeds: ClassVar[tuple[str, ...] | None] = ()
 
     @property
     def features_used(self) -> str:
@@ -218,6 +221,8 @@ class KernelView(BenchmarkView):
 @dataclass(frozen=True, eq=False)
 class CacheView(View):
     """The whole cache under the chosen feature and minimum support."""
+
+    heeds: ClassVar[tuple[str, ...] | None] = ("support",)
 
     def caption(self) -> str:
         """What is counted, and which choices of the sidebar have no say here."""

@@ -93,11 +93,13 @@ def is_number(value: Any) -> bool:
 
 
 def print_value(value: Any, pattern: str = "") -> str:
-    """A cell of a table as text: printf patterns, `percent`, whole numbers grouped, a dash for what is missing."""
+    """A cell of a table as text: printf patterns, `percent`, `p`, whole numbers grouped, a dash for what is missing."""
     if not is_number(value):
         return MISSING if value is None or value is pd.NA or value is pd.NaT else str(value)
     if pd.isna(value):
         return MISSING
+    if pattern == "p":
+        return format_p(value).removeprefix("p ").removeprefix("= ")
     if pattern == "percent":
         return f"{value:.1%}"
     if "%" in pattern:

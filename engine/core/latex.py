@@ -33,7 +33,7 @@ def _cell(value: object, pattern: str, place: int) -> str:
     found = _NUMBER.fullmatch(text)
     if text == MISSING or (found is None and not is_number(value)):
         return escape(text)
-    number = escape(found[1] if found else text).replace(",", "{,}")
+    number = escape(found[1] if found else text).replace(",", "{,}").replace("$", "")
     if found and found[2]:
         number += rf"\,{{\scriptstyle\pm {found[2]}}}"
     return f"${_MARKS[place]}{{{number}}}$" if place in _MARKS else f"${number}$"

@@ -66,6 +66,14 @@ def verdict(app: AppTest) -> str:
     return _breakable(html.unescape(re.sub("<[^>]*>", "", place.get("html")[0].proto.body)))
 
 
+def headline(app: AppTest) -> tuple[str, str]:
+    """The state on the chip, and the answer beside it without its full stop."""
+    (place,) = keyed(app, "verdict")
+    found = re.search(r"<span[^>]*>\S (.*?)</span> <strong>(.*?)\.</strong>", place.get("html")[0].proto.body)
+    assert found is not None
+    return found[1], _breakable(html.unescape(found[2]))
+
+
 def keyed(app: AppTest, key: str) -> list[Block]:
     """The containers of this key on the page, of which there is one or none; `app.shell.page` lists the keys."""
     found, left = [], [app.main]

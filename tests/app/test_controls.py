@@ -20,7 +20,7 @@ from engine.gaps import STATISTICS, TESTS, TestSettings, permutation_test
 from engine.store import open_cache
 from engine.verdict import judge
 from engine.verdict.wording import controls_sentence
-from tests.app.driver import figures, load, numbers, open_app, shown, verdict
+from tests.app.driver import figures, headline, load, numbers, open_app, shown, verdict
 
 FULL = {"backbone": "toy", "variant": "Full-AR"}
 
@@ -59,7 +59,7 @@ def test_the_verdict_of_controls_counts_in_the_worlds_chosen(worlds: str | None,
     answer, detail = controls_sentence(judged)
     assert answer in verdict(app)
     assert detail.split(". ")[0] in verdict(app)
-    drawn = {trace.get("name"): trace for trace in figures(app)[1]["data"]}
+    drawn = {trace.get("name"): trace for trace in figures(app)[0]["data"]}
     power = power_curve(*given, n_replicates=n_simulations)
     for test in ("paper", "primary"):
         rates = power.table.loc[power.table["test"] == test, "rate"].to_numpy()
@@ -112,6 +112,16 @@ def test_gap_and_null_show_what_the_verdict_holds(cache_of_kinds: Path, monkeypa
     assert table["Largest gap"] == judged.paper.observed
     assert table["Weighted, 95 %"] == "[{:.3f}, {:.3f}]".format(*judged.gap.weighted_gap_ci)
     assert table["Largest, 95 %"] == "[{:.3f}, {:.3f}]".format(*judged.gap.max_gap_ci)
+
+
+def test_gap_null_and_controls_each_answer_their_own_question(cache_of_kinds: Path, monkeypatch):
+    answers = {
+        page: headline(open_app(cache_of_kinds, monkeypatch, page, **FULL)) for page in ("gap", "null", "controls")
+    }
+    judged = judge(*arrays(load(cache_of_kinds, "full-s0")))
+    assert answers["gap"][1] == judged.answer
+    assert f"(p = {judged.paper.p_value:.2f})" in answers["null"][1]
+    assert len({text for _, text in answers.values()}) == 3
 
 
 def test_the_null_follows_its_choices(cache_of_kinds: Path, monkeypatch):

@@ -25,8 +25,8 @@ ALL = (1, 2, 3, 4, 5, 6)
 
 
 def table(app: AppTest) -> pd.DataFrame:
-    """The candidates, the last table on the page."""
-    return app.dataframe[-1].value.set_index("Scalar")
+    """The candidates, the first table on the page."""
+    return app.dataframe[0].value.set_index("Scalar")
 
 
 def test_verdict_and_search_are_the_engines(cache_of_kinds: Path, monkeypatch):
@@ -40,7 +40,7 @@ def test_verdict_and_search_are_the_engines(cache_of_kinds: Path, monkeypatch):
     drawn = np.concatenate([numbers(trace["x"]) for trace in rows["data"]])
     tested = np.isfinite(paper.p_values)
     assert np.sort(10**drawn) == pytest.approx(np.sort(paper.p_values[tested]))
-    listed = app.dataframe[0].value.set_index("Scalar")
+    listed = app.dataframe[-1].value.set_index("Scalar")
     assert len(listed) == 2 * (6 + 6)
     best = search.candidates[paper.best].label
     assert listed.index[0] == best
@@ -122,7 +122,7 @@ def test_a_run_without_logits_shows_all_but_the_calibrator(cache_of_kinds: Path,
     assert len(figures(app)) == 3
     found = table(app)
     assert found[["ECE", "Worst tertile", "NLL"]].isna().all(axis=None)
-    assert np.isnan(found.loc["predictive entropy", "p, primary"])
+    assert "predictive entropy" not in found.index, "what the run lacks is left out"
     assert np.isfinite(found.loc["mean routing entropy", "p, primary"])
 
 
@@ -131,9 +131,16 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
     assert "no routing profile" in verdict(app)
     assert figures(app) == []
     found = table(app)
-    assert len(found) == len(FEATURES)
     assert np.isfinite(found.loc["predictive entropy", ["p, primary", "ECE", "NLL"]].to_numpy(dtype=float)).all()
-    assert found.loc["mean routing entropy"].isna().all()
+    assert "mean routing entropy" not in found.index, "what the run lacks is left out"
+
+
+def test_a_column_of_ones_own_is_listed_and_nothing_that_is_lacking(tmp_path: Path, monkeypatch, make_run):
+    base = make_run("own", n=400, profile=False, logits=False)
+    own = replace(base, extra={"margin": np.random.default_rng(1).random(400)})
+    found = table(open_app(published([own], tmp_path), monkeypatch, "features"))
+    assert list(found.index) == ["confidence itself", "margin"]
+    assert np.isfinite(found.loc["margin", "p, primary"])
 
 
 def test_samples_that_cannot_be_tested(tmp_path: Path, monkeypatch, make_run):

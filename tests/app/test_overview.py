@@ -55,15 +55,10 @@ def _marks(app) -> set[str]:
     return {annotation["text"] for annotation in figures(app)[0]["layout"]["annotations"]}
 
 
-def test_verdict_and_headline_numbers_are_the_engines(cache_path: Path, rows: pd.DataFrame, monkeypatch):
+def test_verdict_is_the_engines(cache_path: Path, rows: pd.DataFrame, monkeypatch):
     app = open_app(cache_path, monkeypatch, "overview")
     judged = judge_cache(rows, feature="mean routing entropy")
     assert judged.detail in verdict(app)
-    counts, bound = judged.counts.loc["verdict"], judged.pooled.bound
-    effect = f"{bound.effect:+.3f}".replace("-", "−")
-    assert [metric.value for metric in app.metric] == ["8", "7", f"{counts['nominal']:.0f}", effect]
-    assert counts["holm"] >= 3
-    assert app.metric[2].delta == f"0.4 by chance, {counts['holm']:.0f} after Holm"  # 7 runs x 0.05 = 0.35
 
 
 def test_caption_says_what_is_left_out(cache_path: Path, monkeypatch):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
 from app.plots.theme import Theme
+from app.shell.glossary import explained
 from app.shell.page import Page
 from app.shell.wording import plain
+from engine.core.labels import format_p
 from tests.app.driver import ROOT, keyed, open_app, published
 
 SHOWING = {"page.verdict", "page.note", "page.heading", "page.text", "page.caption", "page.figure", "page.table",
@@ -49,6 +53,24 @@ def test_everything_in_a_fragment_has_a_key(place: str, function: ast.FunctionDe
 def test_a_p_value_stays_on_one_line_and_a_negative_number_has_a_minus_sign():
     told = plain("p < 0.001 and p = 0.15, change -0.02 on CIFAR-10 (1e-4)")
     assert told == "p\u00a0\\<\u00a00.001 and p\u00a0=\u00a00.15, change −0.02 on CIFAR-10 (1e-4)"
+
+
+def test_a_term_is_explained_where_it_first_stands():
+    text = explained("ECE <b> falls; ECE of the low third, p-values after Holm")
+    assert text.count("<abbr") == 3
+    assert text.count("ECE</abbr>") == 1
+    assert "&lt;b&gt;" in text
+    assert re.sub("<[^>]*>", "", text) == "ECE &lt;b&gt; falls; ECE of the low third, p-values after Holm"
+
+
+def test_a_table_prints_numbers_as_sentences_do(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "sweep")
+    table = next(table for table in app.dataframe if "p, corrected" in table.value)
+    printed = convert_arrow_bytes_to_pandas_df(table.proto.arrow_data.styler.display_values)
+    for column in ("p", "p, corrected"):
+        expected = [format_p(p).removeprefix("p ").removeprefix("= ") for p in table.value[column]]
+        assert [text.replace("\u00a0", " ") for text in printed[column]] == expected
+    assert printed["Effect"].tolist() == [f"{effect:+.3f}".replace("-", "−") for effect in table.value["Effect"]]
 
 
 def test_rounded_confidence_is_a_warning_where_the_run_is_tested(make_run, tmp_path: Path, monkeypatch):

@@ -14,7 +14,7 @@ from engine.features import feature
 from engine.gaps.settings import TestSettings
 from engine.store import open_cache, publish, write_shard
 from engine.verdict import judge
-from tests.app.driver import figures, load, open_app, shown, verdict
+from tests.app.driver import figures, headline, keyed, load, open_app, shown, verdict
 
 RUNS = {
     "full": {"backbone": "toy", "variant": "Full-AR"},
@@ -29,7 +29,10 @@ RUNS = {
 def test_every_page_copes_with_every_kind_of_run(page: str, kind: str, cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, page, **RUNS[kind])
     assert app.title[0].value == page_for(page).question
-    assert verdict(app)
+    state, answer = headline(app)
+    assert state in ("evidence", "no evidence", "cannot tell", "measured")
+    assert 0 < len(answer.split()) <= 12, answer
+    assert answer in verdict(app)
     with open_cache(cache_of_kinds) as cache:
         assert cache.fingerprint in shown(app)
 
@@ -75,6 +78,38 @@ def test_invalid_parameters_fall_back_and_the_settings_in_force_are_printed(cach
     app = open_app(cache_of_kinds, monkeypatch, "gap", bins="9999", feature="<b>nonsense</b>", band="3_7", run="nobody")
     assert "15 bins" in app.caption[0].value
     assert "mean routing entropy" in app.caption[0].value
+
+
+def test_what_a_link_asks_for_in_vain_is_said_once_and_can_be_closed(cache_of_kinds: Path, monkeypatch):
+    app = open_app(
+        cache_of_kinds, monkeypatch, "gap", **RUNS["full"], feature="<b>nonsense</b>", run="nobody", of="abc"
+    )
+    (bar,) = keyed(app, "lost")[0].get("warning")
+    said = bar.value.replace("\\", "")
+    assert "This cache has no run “nobody”" in said
+    assert "This cache has no feature “<b>nonsense</b>”" in said
+    assert "The cache has changed since this link was made: it was abc" in said
+    app.button(key="lost-close").click().run()
+    assert not keyed(app, "lost")[0].get("warning")
+    with open_cache(cache_of_kinds) as cache:
+        whole = open_app(cache_of_kinds, monkeypatch, "gap", **RUNS["full"], of=cache.fingerprint)
+    assert not keyed(whole, "lost")[0].get("warning")
+
+
+def test_every_departure_has_a_chip_that_takes_it_back(cache_of_kinds: Path, monkeypatch):
+    chosen = {"bins": "10", "outer": "0.2", "tertile": "low", "band": ["0.2", "0.9"], "predicted": "2"}
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", **RUNS["full"], **chosen)
+    chips = {button.key: button.label for button in app.button if str(button.key).startswith("chip-")}
+    assert list(chips) == ["chip-tertile", "chip-band", "chip-predicted", "chip-bins", "chip-outer", "chip-reset"]
+    assert chips["chip-band"] == "confidence 0.20 to 0.90"
+    app.button(key="chip-bins").click().run()
+    assert "15 bins" in app.caption[0].value
+    assert "slice: low tertile" in app.caption[0].value
+    app.button(key="chip-reset").click().run()
+    assert "slice" not in app.caption[0].value
+    assert not [button for button in app.button if str(button.key).startswith("chip-")]
+    of_cache = open_app(cache_of_kinds, monkeypatch, "overview", **chosen, support="9")
+    assert [b.key for b in of_cache.button if str(b.key).startswith("chip-")] == ["chip-support", "chip-reset"]
 
 
 def test_settings_in_the_address_are_in_force(cache_of_kinds: Path, monkeypatch):

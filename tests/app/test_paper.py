@@ -74,7 +74,7 @@ def test_verdict_counts_statements_and_conclusions(make_cache: Callable[..., Pat
 def test_the_sweep_stands_beside_the_papers(cache_path: Path, monkeypatch):
     app = open_app(cache_path, monkeypatch, "paper")
     frame = paper.load("ar_sweep")
-    left, right = figures(app)[:2]
+    left, right = figures(app)[1:3]
     np.testing.assert_allclose(points(left), frame[frame["column"] == "Max gap"]["value"])
     with open_cache(cache_path) as cache:
         cells = by_cell(single_models(diagnose(cache)))
@@ -93,7 +93,7 @@ def test_calibrators_of_the_nearest_cell_and_of_another(cache_path: Path, monkey
             app.selectbox(key="cell").select(chosen).run()
         results = [run_benchmark(load(cache_path, f"{variant}-s{seed}"), n_bootstrap=0).table() for seed in (0, 1)]
         values = [result.loc["nw_conf_routing", "worst_tertile_ece"] for result in results]
-        drawn = figures(app)[1]
+        drawn = figures(app)[2]
         assert np.isclose(points(drawn), np.mean(values)).any()
         row = table_of(app, 1).set_index("Row").loc["AR-CondCal", "Worst-tertile ECE"]
         assert row == f"{np.mean(values):.4f} ± {np.std(values):.4f}"
@@ -107,7 +107,7 @@ def test_every_kind_of_table_can_be_shown(table: str, cache_path: Path, monkeypa
     frame = paper.load(table)
     first = tables.quantities(frame)[0]
     drawn = frame[(frame["column"] == first) & frame["value"].notna()]
-    assert 0 < len(points(figures(app)[0])) <= len(drawn)
+    assert 0 < len(points(figures(app)[1])) <= len(drawn)
     needs_button = "probes" in COUNTERPARTS[table].sources if table in COUNTERPARTS else False
     assert needs_button == bool([b for b in app.button if b.label == "Compute: probe audit"])
     assert needs_button or len(figures(app)) == 3 or "has no counterpart" in shown(app)

