@@ -92,7 +92,7 @@ def curves(view: View, run_id: str) -> Work[list[BandwidthCurves]]:
             return []
         return [lab.curves(progress)]
 
-    return Work(("bandwidth-curves", run_id, feature), view.fingerprint, compute)
+    return Work(("bandwidth-curves", run_id, feature), view.kept_by, compute)
 
 
 def slices(view: View, path: str) -> Work[list[Slices]]:
@@ -108,7 +108,7 @@ def slices(view: View, path: str) -> Work[list[Slices]]:
         return found
 
     selection = view.selection
-    return Work(("bandwidth-slices", selection.run_id, selection.feature, path), view.fingerprint, compute)
+    return Work(("bandwidth-slices", selection.run_id, selection.feature, path), view.kept_by, compute)
 
 
 @keep(max_entries=64, by=lambda view, multiplier: (view.selection.run_id, view.selection.feature, multiplier))
@@ -135,7 +135,7 @@ def scores(view: View, multiplier: Pair, curves: BandwidthCurves | None) -> pd.D
         return pd.DataFrame(rows)
 
     key = ("bandwidth-scores", selection.run_id, selection.feature, multiplier)
-    return awaited(Work(key, view.fingerprint, compute))
+    return awaited(Work(key, view.kept_by, compute))
 
 
 def modes(curves: BandwidthCurves) -> pd.DataFrame:

@@ -11,18 +11,26 @@ import streamlit as st
 from app.compute.keep import keep
 from app.serving.log import LOG
 from app.state.selection import telling_first
-from engine.core.errors import CacheError, NotACache
+from engine.core.errors import CacheError, NotACache, RouteCalError
 from engine.core.labels import RunName, run_names
 from engine.core.types import WITHOUT_LOGITS, FloatArray, RunData
 from engine.features import columns_of, feature
+from engine.sandbox.run import LimitExceeded
+from engine.sandbox.unfamiliar import try_out
 from engine.store import Cache, default_cache_path, open_cache
+from engine.store.connection import is_text
+from engine.store.identity import Identity, open_regular
+
+_TRIED = 256
+"""Files of which is remembered what came of trying them out."""
 
 
 def available_caches() -> list[Path]:
     """The published cache, then the other caches beside it."""
     default = default_cache_path()
     try:
-        return [default, *sorted(path for path in default.parent.glob("*.duckdb") if path != default)]
+        beside = sorted(path for path in default.parent.glob("*.duckdb") if path != default)
+        return [default, *(path for path in beside if is_text(path) and path.is_file())]
     except OSError:  # the folder goes away at this moment
         return [default]
 
@@ -36,25 +44,32 @@ class Current:
 
 
 class Holder:
-    """The last readable cache of every path. A file that is lost or spoilt does not take it away."""
+    """The last readable cache of every path. A file that is lost or spoilt does not take it away.
+
+    A file that nobody has opened yet is tried out by a limited process before this one opens it. Who waits for that
+    waits for this file alone: viewers of others go on.
+    """
 
     def __init__(self, capacity: int = 4) -> None:
         self._capacity = capacity
         self._held: OrderedDict[Path, Cache] = OrderedDict()
+        self._tried: OrderedDict[Identity, str] = OrderedDict()
         self._troubles: dict[Path, str] = {}
+        self._turns: dict[Path, threading.Lock] = {}
         self._guard = threading.Lock()
 
     def current(self, path: Path) -> Current:
         """The cache at this path, or the one before it if that cannot be read; raises `CacheError` without either."""
         with self._guard:
+            turn = self._turns.setdefault(path, threading.Lock())
+        with turn:
             held = self._held.get(path)
             if held is not None and held.is_current():
-                self._held.move_to_end(path)
                 self._settle(path, held)
                 return Current(held)
             try:
-                opened = open_cache(path)
-            except CacheError as error:
+                opened = self._open(path)
+            except (CacheError, LimitExceeded) as error:
                 trouble = reason(error, path)
                 if self._troubles.get(path) != trouble:
                     LOG.warning("cannot read %s; %s", trouble, f"showing {held.fingerprint}" if held else "no other")
@@ -63,17 +78,37 @@ class Holder:
                     raise NotACache(trouble) from error
                 return Current(held, trouble)
             self._settle(path, opened)
-            self._held[path] = opened  # a cache before it lives on in the views that use it
-            while len(self._held) > self._capacity:
-                self._held.popitem(last=False)
+            with self._guard:  # a cache before it lives on in the views that use it
+                self._held[path] = opened
+                self._held.move_to_end(path)
+                while len(self._held) > self._capacity:
+                    self._held.popitem(last=False)
             return Current(opened)
+
+    def _open(self, path: Path) -> Cache:
+        """What came of trying a file out is known for as long as it is the same file."""
+        with open_regular(path) as file:
+            identity = Identity.of(file)
+        if identity not in self._tried:
+            trouble = try_out(path, identity)
+            with self._guard:
+                self._tried[identity] = trouble
+                while len(self._tried) > _TRIED:
+                    self._tried.popitem(last=False)
+        if self._tried[identity]:
+            raise NotACache(self._tried[identity])
+        opened = open_cache(path)
+        if opened.identity != identity:
+            opened.close()
+            raise CacheError(f"{path}: is being replaced; try again in a moment")
+        return opened
 
     def _settle(self, path: Path, cache: Cache) -> None:
         if self._troubles.pop(path, ""):
             LOG.info("%s can be read again: cache %s", path.name, cache.fingerprint)
 
 
-def reason(error: CacheError, path: Path) -> str:
+def reason(error: RouteCalError, path: Path) -> str:
     """What is wrong with a cache, for viewers: with its name, without the folders of the server."""
     text = str(error)
     for folder in (path.resolve().parent, path.absolute().parent, path.parent):

@@ -67,7 +67,7 @@ def benchmark(view: View, run_id: str) -> Work[BenchmarkResult]:
         run = cache.load(run_id)
         return run_benchmark(run, progress=lambda share, text: progress(share, f"{name}: {text}"))
 
-    return Work(("benchmark", run_id), view.fingerprint, compute, lambda: BENCHMARK.read(cache, run_id))
+    return Work(("benchmark", run_id), view.kept_by, compute, lambda: BENCHMARK.read(cache, run_id))
 
 
 def _each_run(
@@ -87,7 +87,7 @@ def _each_run(
             found.append(study(cache.load(run_id), report))
         return found
 
-    return Work((what, tuple(run_ids)), view.fingerprint, compute)
+    return Work((what, tuple(run_ids)), view.kept_by, compute)
 
 
 def sizes(view: View, run_ids: Sequence[str]) -> Work[list[pd.DataFrame]]:

@@ -33,7 +33,7 @@ def search(view: View, n_shuffles: int) -> Work[FeatureSearch]:
     def compute(progress: Progress) -> FeatureSearch:
         return search_features(run, n_shuffles=n_shuffles, progress=progress, settings=settings)
 
-    return Work(("search", view.selection.of_any_feature, n_shuffles), view.fingerprint, compute)
+    return Work(("search", view.selection.of_any_feature, n_shuffles), view.kept_by, compute)
 
 
 def layer_names(view: View) -> list[str]:
@@ -63,7 +63,7 @@ def verdict(view: View, own: CustomFeature) -> Work[Verdict]:
             settings=samples.protocol.test_settings,
         )
 
-    return Work(("verdict on a scalar", samples, own), view.fingerprint, compute)
+    return Work(("verdict on a scalar", samples, own), view.kept_by, compute)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def calibrated(view: View, own: CustomFeature) -> Work[Calibrated]:
             return Calibrated(None, scores, str(error))
         return Calibrated(contrast_in_run(result, SCORES), scores, "")
 
-    return Work(("calibrated with a scalar", run_id, own), view.fingerprint, compute)
+    return Work(("calibrated with a scalar", run_id, own), view.kept_by, compute)
 
 
 def _scores(run: RunData, asked: Sequence[str | CustomFeature], progress: Progress) -> pd.DataFrame:
@@ -112,7 +112,7 @@ def candidates(view: View) -> Work[pd.DataFrame]:
     # The scores know no slice and no settings of a test: they outlive a change of those.
     fits = Work(
         ("scores of the features", samples.run_id),
-        view.fingerprint,
+        view.kept_by,
         lambda progress: _scores(cache.load(samples.run_id), names, progress),
     )
     scores = within_a_job(fits)
@@ -127,7 +127,7 @@ def candidates(view: View) -> Work[pd.DataFrame]:
         table = table.join(tested.set_index("name")[list(TESTED)]).join(scored)
         return table.reset_index(drop=True).astype(_NUMBERS)
 
-    return Work(("candidates", samples), view.fingerprint, compute)
+    return Work(("candidates", samples), view.kept_by, compute)
 
 
 def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | None) -> pd.DataFrame | None:

@@ -25,7 +25,7 @@ def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
         )  # fmt: skip
 
     stored = view.stored(VERDICT) if n_simulations == N_SIMULATIONS else lambda: None
-    return awaited(Work(("verdict", view.selection.alone, n_simulations), view.fingerprint, compute, stored))
+    return awaited(Work(("verdict", view.selection.alone, n_simulations), view.kept_by, compute, stored))
 
 
 def effect(view: View, rung: int) -> DecileEffect:
@@ -35,7 +35,7 @@ def effect(view: View, rung: int) -> DecileEffect:
     def compute(_progress: Progress) -> DecileEffect:
         return effect_by_decile(*given, outputs=outputs, rung=rung)
 
-    return awaited(Work(("effect", view.selection.alone, rung), view.fingerprint, compute))
+    return awaited(Work(("effect", view.selection.alone, rung), view.kept_by, compute))
 
 
 def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:

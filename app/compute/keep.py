@@ -114,7 +114,7 @@ def keep(
             bound = parameters.bind(*arguments, **named)
             bound.apply_defaults()
             first, *others = bound.arguments.values()
-            key = Key(first.fingerprint, tuple(others) if by is None else by(first, *others))
+            key = Key(first.kept_by, tuple(others) if by is None else by(first, *others))
 
             def compute() -> Result:
                 with st.spinner(spinner) if spinner else nullcontext():

@@ -23,7 +23,7 @@ def permutation(view: View, statistic: str, method: str, n_permutations: int) ->
         return permutation_test(*given, statistic=statistic, method=method, progress=progress, **drawn, **settings)
 
     key = ("permutation", view.selection.alone, statistic, method, *drawn.values())
-    return Work(key, view.fingerprint, compute)
+    return Work(key, view.kept_by, compute)
 
 
 def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
@@ -47,7 +47,7 @@ def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
             rows.append({**named, "observed": test.observed, "p": test.p_value})
         return pd.DataFrame(rows)
 
-    return Work(("nulls", view.selection.alone), view.fingerprint, compute)
+    return Work(("nulls", view.selection.alone), view.kept_by, compute)
 
 
 def p_by_bins(view: View) -> Work[pd.DataFrame]:
@@ -64,7 +64,7 @@ def p_by_bins(view: View) -> Work[pd.DataFrame]:
             rows.append({**matched, "paper": paper.p_value, "primary": primary.p_value})
         return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "primary"])
 
-    return Work(("p-by-bins", view.selection.alone), view.fingerprint, compute)
+    return Work(("p-by-bins", view.selection.alone), view.kept_by, compute)
 
 
 @keep(max_entries=128, by=lambda view: view.selection.alone)

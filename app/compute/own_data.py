@@ -55,8 +55,8 @@ def _remove(cache: Cache | None) -> None:
     if cache is not None:
         cache.close()
         remove_own(cache.path)
-        forget(cache.fingerprint)
-        forget_jobs(cache.fingerprint)
+        forget(cache.kept_by)
+        forget_jobs(cache.kept_by)
 
 
 @st.cache_resource(show_spinner=False)
@@ -78,11 +78,11 @@ def own() -> Own:
 
 
 def is_own(fingerprint: str) -> bool:
-    """Whether a cache's fingerprint is that of this viewer's data; nobody else's can have it."""
+    """Whether a cache is kept by the fingerprint of this viewer's data; nobody else's can have it."""
     if get_script_run_ctx() is None:
         return False
     cache = _own().cache
-    return cache is not None and cache.fingerprint == fingerprint
+    return cache is not None and cache.kept_by == fingerprint
 
 
 @st.cache_resource(scope="session", max_entries=1, show_spinner="Reading the file")

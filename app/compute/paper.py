@@ -56,4 +56,4 @@ def source(view: View, name: str) -> Work[Any]:
     def compute(progress: Progress) -> Any:
         return entry.compute(cache, runs, lambda share, text: progress(share, f"{entry.label}: {text}"))
 
-    return Work((name, "of the paper"), view.fingerprint, compute)
+    return Work((name, "of the paper"), view.kept_by, compute)

@@ -49,7 +49,7 @@ def audited(view: View, given: Descriptor, settings: Settings) -> Work[ProbeResu
     samples = (chosen.run_id, chosen.slice, chosen.protocol.population, chosen.feature)
     usual = settings == Settings() and len(given.numbers) == (view.row["n_layers"] or len(view.row["extra_names"]))
     stored = view.stored(PROBES) if usual else lambda: None
-    return Work(("probes", samples, given.numbers, settings), view.fingerprint, compute, stored)
+    return Work(("probes", samples, given.numbers, settings), view.kept_by, compute, stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,4 +90,4 @@ def pooled(view: View, settings: Settings) -> Work[PooledAudit]:
         sweep = pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
         return PooledAudit(sweep, label_rows(sweep.contrasts, view.runs))
 
-    return Work(("probe-sweep", settings), view.fingerprint, compute)
+    return Work(("probe-sweep", settings), view.kept_by, compute)

@@ -24,7 +24,7 @@ def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
 
     usual = (feature, min_support) == (DEFAULT_FEATURE, MIN_SUPPORT)
     stored = (lambda: SWEEP.read(cache)) if usual else lambda: None
-    return Work(("diagnosed", feature, min_support), view.fingerprint, compute, stored)
+    return Work(("diagnosed", feature, min_support), view.kept_by, compute, stored)
 
 
 def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:

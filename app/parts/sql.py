@@ -29,7 +29,7 @@ _SECONDS = [QUERY_SECONDS, MOST_QUERY_SECONDS]
 
 def show_sql(page: Page) -> None:
     """Editor and examples left, tables right, the answer below."""
-    cache, key = page.view.cache, page.view.cache.fingerprint
+    cache, key = page.view.cache, page.view.kept_by
     left, right = st.columns(2, gap="large")
     with left:
         with st.container(horizontal=True):

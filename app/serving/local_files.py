@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.serving.gate import USER_HEADER
 from engine.importing.readers import FORMATS
+from engine.store.connection import is_text
 
 VARIABLE = "ROUTECAL_LOCAL_FILES"
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -35,5 +36,5 @@ def _readable(folder: Path) -> Iterator[Path]:
         folders.sort()
         for path in (Path(here, name) for name in sorted(names)):
             real = path.resolve()
-            if path.suffix.lower() in FORMATS and real.is_file() and real.is_relative_to(folder):
+            if path.suffix.lower() in FORMATS and is_text(path) and real.is_file() and real.is_relative_to(folder):
                 yield path

@@ -8,6 +8,7 @@ import streamlit as st
 from app.compute.cache import Current, current_cache, reason
 from app.serving.log import LOG
 from app.shell.fragment import fragment
+from app.shell.wording import plain
 from engine.core.errors import CacheError
 from engine.store import Cache
 
@@ -17,9 +18,8 @@ _AGAIN = 2.0
 
 def warn_of_older(current: Current) -> None:
     """In the sidebar: the numbers are those of the cache before, since the one that is there cannot be read."""
-    st.sidebar.warning(
-        f"Showing cache {current.cache.fingerprint}, the last readable version. Current problem: {current.trouble}"
-    )
+    shown = f"Showing cache {current.cache.fingerprint}, the last readable version. Current problem: {current.trouble}"
+    st.sidebar.warning(plain(shown))
 
 
 def show_unreadable(error: CacheError, path: Path, cache: Cache | None) -> None:
@@ -30,7 +30,7 @@ def show_unreadable(error: CacheError, path: Path, cache: Cache | None) -> None:
     told = reason(error, path)
     if cache is not None:  # a cache that does not open is logged by whoever tried to open it
         LOG.warning("a page could not be drawn from cache %s: %s", cache.fingerprint, told)
-    st.warning(f"The cache cannot be read at the moment. {told}")
+    st.warning(plain(f"The cache cannot be read at the moment. {told}"))
     st.caption("This page checks every few seconds and reloads when the cache is readable.")
     st.button("Try again")
     _look_again(path, cache)

@@ -218,7 +218,7 @@ class Page:
         """A link that opens a page on a run. One's own data would not survive the loading anew that others need."""
         label = self.view.names[run_id].full
         self.note(label)
-        if is_own(self.view.cache.fingerprint):
+        if is_own(self.view.kept_by):
             st.page_link(page_for(name).script, label=plain(label))
         else:
             st.html(run_anchor(name, self.view, run_id, presenting=presenting()))
@@ -232,7 +232,7 @@ class Page:
         """The link to this view, the page as a file, and a report on the run to send."""
         # What draws code is a third as large as what draws figures, and holds those up; the browser gets it when asked.
         with link_place(), st.popover("Link to this view"):
-            if is_own(self.view.fingerprint):
+            if is_own(self.view.kept_by):
                 st.caption("Your own data cannot be linked: nobody else can open it.")
             else:
                 st.code(_link(self.view), language=None, wrap_lines=True)
@@ -295,7 +295,7 @@ def draw_sidebar() -> None:
         return
     if current.trouble:
         warn_of_older(current)
-    selection = None if table.empty else sidebar.choose(table, names_of(cache, table), cache.fingerprint)
+    selection = None if table.empty else sidebar.choose(table, names_of(cache, table), cache.kept_by)
     sidebar.end_looking(cache.fingerprint)
     st.session_state[_CHOSEN] = _Chosen(path, cache, table, selection)
 

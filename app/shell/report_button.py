@@ -52,4 +52,4 @@ def _report(view: View, *run_ids: str) -> Work[Report]:
     def compute(progress: Progress) -> Report:
         return build_report(cache, run_ids, settings, diagnosis=rows, progress=progress)
 
-    return Work(("report", settings, run_ids), view.fingerprint, compute)
+    return Work(("report", settings, run_ids), view.kept_by, compute)

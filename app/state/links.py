@@ -15,7 +15,7 @@ def run_query(view: View, run_id: str, *, presenting: bool = False) -> dict[str,
     """
     name = view.names[run_id]
     query = {
-        "of": view.fingerprint,
+        "of": view.cache.fingerprint,
         "cache": view.cache.path.name,
         "backbone": name.backbone,
         "data": name.dataset,

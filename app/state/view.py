@@ -35,9 +35,9 @@ class View:
     """Slices and settings that a page with this view heeds, by their keys in the address; None for all."""
 
     @property
-    def fingerprint(self) -> str:
-        """Of the cache: what its results are kept by."""
-        return self.cache.fingerprint
+    def kept_by(self) -> str:
+        """Of the cache's file: what its results are kept by."""
+        return self.cache.kept_by
 
     def stored(self, question: Question[Result]) -> Callable[[], Result | None]:
         """How to find the answer that the cache holds; a choice other than the default one has none."""

@@ -46,6 +46,10 @@ class LimitExceeded(RouteCalError):
     """The work needed more time or memory than it was given, or broke off."""
 
 
+class ServerBusy(LimitExceeded):
+    """Nothing is wrong with the work: there was no place or no room for it."""
+
+
 @dataclass(frozen=True)
 class Allowance:
     """What a child may use. `memory_bytes` counts address space, of which Python and Arrow take half a gigabyte."""
@@ -69,7 +73,7 @@ def run_limited(script: Path, request: Mapping[str, Any], file: IO[bytes], allow
     """
     deadline = time.monotonic() + allowance.wall_seconds
     if not _slots.acquire(timeout=allowance.wall_seconds):
-        raise LimitExceeded("other viewers keep the server busy; try again in a moment")
+        raise ServerBusy("other viewers keep the server busy; try again in a moment")
     try:
         # Half the time at least, however long the wait for a turn was.
         seconds = max(deadline - time.monotonic(), allowance.wall_seconds / 2)
@@ -145,7 +149,7 @@ def as_file(content: bytes) -> IO[bytes]:
     except OSError as error:
         with suppress(OSError):  # closing tries to write the rest once more
             file.close()
-        raise LimitExceeded(_NO_ROOM) from error
+        raise ServerBusy(_NO_ROOM) from error
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     file.seek(0)
     return file
@@ -155,7 +159,7 @@ def _scratch_file() -> IO[bytes]:
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
-        raise LimitExceeded(_NO_ROOM) from error
+        raise ServerBusy(_NO_ROOM) from error
 
 
 def read_isolated(

@@ -19,6 +19,7 @@ from engine.core.errors import CacheError, InvalidInput, UnknownName
 from engine.core.types import COLUMNS, FloatArray, IntArray, NotRead, RunData
 from engine.store.connection import ALIAS, REPAIR, default_cache_path, open_read_only, read_meta
 from engine.store.identity import Identity, open_regular
+from engine.store.record import ENTROPY_SLACK, MOST_INTEGER
 from engine.store.schema import ENGINE_VERSION
 
 _RUN_COLUMNS = (
@@ -29,6 +30,7 @@ _STANDS_FOR = {"capture": "'{}'", "cluster": "NULL::INTEGER"}
 """What is read in place of the columns that a cache of version 1 lacks."""
 _ATTEMPTS = 10
 _STORED = {name: name for name in COLUMNS} | {"labels": "label", "predictions": "prediction", "clusters": "cluster"}
+_SINGLE = (-3.5e38, 3.5e38)
 _MAY_BE_MISSING = ("block_size", "seed", "epoch", "n_classes")
 
 
@@ -53,13 +55,16 @@ class Cache:
         self.path = path
         self._connection, self._file, self.identity = _open_one(path)
         self._failed = False
-        meta = read_meta(self._connection)
+        with self._explaining():
+            meta = read_meta(self._connection)
         self._digests = meta.get("shards", "{}")
         self.diagnosed_by = meta.get("diagnoses", "")
         """The version of the engine whose answers are stored, empty without answers; those of another are ignored."""
         self._lacks = _STANDS_FOR if meta["schema_version"] == "1" else {}
         self.fingerprint = meta.get("fingerprint", self.identity.head)
-        """A short hash of the contents: equal for two caches exactly when their shards are."""
+        """A short hash of the contents, as the file has it: for people: another's may claim the same."""
+        self.kept_by = self.identity.key
+        """The same of the file itself: what its results are kept by."""
 
     def __enter__(self) -> Cache:
         return self
@@ -86,8 +91,9 @@ class Cache:
     def runs(self) -> pd.DataFrame:
         """One row per run, in the order of their ids; `config`, `provenance` and `capture` are JSON text."""
         table = self._query(f"SELECT {self._select(_RUN_COLUMNS.split(', '))} FROM {ALIAS}.runs ORDER BY run_id")
-        frame = table.to_pandas().astype(dict.fromkeys(_MAY_BE_MISSING, "Int64"))
-        return frame.assign(extra_names=pd.Series(table["extra_names"].to_pylist(), dtype=object))
+        with self._explaining():
+            frame = table.to_pandas().astype(dict.fromkeys(_MAY_BE_MISSING, "Int64"))
+            return frame.assign(extra_names=pd.Series(table["extra_names"].to_pylist(), dtype=object))
 
     def load(self, run_id: str, columns: Collection[str] = COLUMNS) -> RunData:
         """A run's samples in memory: confidence, correct, clusters, and of the rest those columns that are named.
@@ -99,20 +105,25 @@ class Cache:
         shape = self._shape(run_id)
         stored = [_STORED[name] for name in sorted(wanted - {"logits"})]
         samples = self._ordered(f"SELECT {self._select(['sample_id', *stored])} FROM {ALIAS}.samples", run_id)
-        n = samples.num_rows
-        read: dict[str, Any] = {name: samples[name].to_numpy().copy() for name in ("confidence", "correct")}
-        if "entropies" in wanted:
-            read["entropies"] = _matrix_from_lists(samples["entropies"], shape["n_layers"])
-        if "extra" in wanted:
-            extra = _matrix_from_lists(samples["extra"], len(shape["extra_names"]))
-            read["extra"] = {name: extra[:, column].copy() for column, name in enumerate(shape["extra_names"])}
-        for name in wanted & {"labels", "predictions", "clusters"}:
-            read[name] = _whole_numbers(samples[_STORED[name]])
-        if "logits" in wanted:
-            read["logits"] = self._logits(run_id, shape["n_classes"]) if shape["has_logits"] else None
-        if n != shape["n_samples"] or (read.get("logits") is not None and len(read["logits"]) != n):
-            raise CacheError(f"{self.path}: run {run_id!r} lacks rows; {REPAIR}")
-        return RunData(run_id=run_id, **(dict.fromkeys(COLUMNS, NotRead) | read))
+        with self._explaining():
+            read: dict[str, Any] = {name: samples[name].to_numpy().copy() for name in ("confidence", "correct")}
+            if "entropies" in wanted:
+                read["entropies"] = _matrix_from_lists(samples["entropies"], shape["n_layers"])
+            if "extra" in wanted:
+                extra = _matrix_from_lists(samples["extra"], len(shape["extra_names"]))
+                read["extra"] = {name: extra[:, column].copy() for column, name in enumerate(shape["extra_names"])}
+            for name in wanted & {"labels", "predictions", "clusters"}:
+                read[name] = _whole_numbers(samples[_STORED[name]])
+            if "logits" in wanted:
+                read["logits"] = self._logits(run_id, shape["n_classes"]) if shape["has_logits"] else None
+            if any(
+                len(read[name]) != shape["n_samples"] for name in ("confidence", "logits") if read.get(name) is not None
+            ):
+                raise CacheError(f"{self.path}: run {run_id!r} lacks rows; {REPAIR}")
+            outside = _outside_range(read, shape["n_classes"])
+            if outside:
+                raise CacheError(f"{self.path}: run {run_id!r} has {outside} outside their range; {REPAIR}")
+            return RunData(run_id=run_id, **(dict.fromkeys(COLUMNS, NotRead) | read))
 
     def _logits(self, run_id: str, n_classes: int) -> FloatArray:
         rows = self._ordered(f"SELECT sample_id, logits FROM {ALIAS}.logits", run_id)
@@ -158,8 +169,8 @@ class Cache:
             yield
         except duckdb.ConnectionException as error:
             raise CacheError(f"{self.path}: was closed") from error
-        except (duckdb.Error, pa.ArrowException, ValueError) as error:  # whose words may be the file's author's
-            self._failed = True
+        except (duckdb.Error, pa.ArrowException, ValueError, TypeError, RecursionError) as error:
+            self._failed = True  # in our words: theirs may be the file's author's
             raise CacheError(f"{self.path}: damaged, or not what its tables say; {REPAIR}") from error
         # What was read from a file that somebody writes to may be half old and half new.
         if Identity.of(self._file) != self.identity:
@@ -214,6 +225,21 @@ def _column_names(columns: Collection[str]) -> set[str]:
     for name in columns:
         validation.choice("columns", name, sorted(COLUMNS))
     return {"confidence", "correct", "clusters", *columns}
+
+
+def _outside_range(read: dict[str, Any], n_classes: int | None) -> str:
+    """The first column with a value that cannot be, NaN included; empty if there is none."""
+    classes = (0, MOST_INTEGER if n_classes is None else n_classes - 1)
+    ranges = {
+        "confidence": (0, 1), "entropies": (-ENTROPY_SLACK, 1 + ENTROPY_SLACK), "labels": classes,
+        "predictions": classes, "clusters": (0, MOST_INTEGER),
+    }  # fmt: skip
+    columns = [(name, values, ranges.get(name, _SINGLE)) for name, values in read.items() if name != "extra"]
+    columns += [(name, values, _SINGLE) for name, values in read.get("extra", {}).items()]
+    for name, values, (low, high) in columns:
+        if values is not None and values.size and not (values.min() >= low and values.max() <= high):
+            return name
+    return ""
 
 
 def _matrix_from_lists(column: Any, width: int) -> FloatArray:

@@ -118,7 +118,7 @@ _OTHERS = """
 _MACROS = "SELECT count(*) FROM system.main.duckdb_functions() WHERE database_name = ?"
 
 
-def _tables(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
+def tables_of(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
     """The definition of each table: its columns with their types, defaults and constraints, as DuckDB prints it."""
     return dict(connection.execute(_TABLES, [database]).fetchall())
 
@@ -131,7 +131,7 @@ def _defined(version: str) -> dict[str, str]:
         if version == "1":
             for column, table in ADDED_IN_2.items():
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        return _tables(connection, "memory")
+        return tables_of(connection, "memory")
 
 
 def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -139,7 +139,7 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     others = connection.execute(_OTHERS, {"name": ALIAS}).fetchall()
     if others:
         raise NotACache(f"{path}: not a RouteCal cache: it holds a {others[0][0]}; {REMEDY}")
-    found = _tables(connection, ALIAS)
+    found = tables_of(connection, ALIAS)
     if found.get("meta") != _defined(READABLE[-1])["meta"]:
         raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {REMEDY}")
     version = read_meta(connection).get("schema_version", "none")[:20]
@@ -174,7 +174,7 @@ def _check_size(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 def _last_block_in_use(connection: duckdb.DuckDBPyConnection) -> int:
     """The number, from 0, of the last block that holds rows of a table or a part of the catalogue."""
     rows = "SELECT max(greatest(block_id, list_max(additional_block_ids))) FROM pragma_storage_info(?) WHERE persistent"
-    last = [connection.execute(rows, [f"{ALIAS}.{name}"]).fetchall()[0][0] for name in _tables(connection, ALIAS)]
+    last = [connection.execute(rows, [f"{ALIAS}.{name}"]).fetchall()[0][0] for name in tables_of(connection, ALIAS)]
     last += connection.execute("SELECT max(block_id) FROM pragma_metadata_info(?)", [ALIAS]).fetchall()[0]
     return max((number for number in last if number is not None), default=-1)
 

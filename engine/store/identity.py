@@ -25,6 +25,11 @@ class Identity:
     modified: int
     head: str
 
+    @property
+    def key(self) -> str:
+        """By which what was computed from the file is kept. What a file says of itself may be another's."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
     @classmethod
     def of(cls, file: IO[bytes]) -> Identity:
         """Of an open file, wherever its name points by now."""

@@ -76,7 +76,7 @@ def test_what_is_forgotten_while_it_is_computed_is_not_kept():
 class Named:
     """Stands in for a cache."""
 
-    fingerprint: str
+    kept_by: str
 
 
 def test_a_fingerprint_is_compared_and_not_looked_for_in_text():
@@ -92,8 +92,8 @@ def test_results_are_kept_by_cache_and_arguments_and_forgotten_by_cache():
 
     @keep(max_entries=8)
     def sum_of(cache: Named, number: int = 1) -> tuple[str, int]:
-        calls.append((cache.fingerprint, number))
-        return cache.fingerprint, number
+        calls.append((cache.kept_by, number))
+        return cache.kept_by, number
 
     mine, theirs = Named("mine"), Named("theirs")
     assert [sum_of(mine), sum_of(mine, 1), sum_of(mine, number=1)] == [("mine", 1)] * 3

@@ -206,6 +206,7 @@ REASONS: dict[str, tuple[object, ...]] = {
     ),
     PROCESS: (
         limited.run_limited,
+        limited.ServerBusy,
         limited.as_file,
         limited.read_isolated,
         limited.ask,
