@@ -22,7 +22,14 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
     *(
         ROOT / name
-        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md", "data/paper/README.md")
+        for name in (
+            "README.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "CHANGELOG.md",
+            "data/README.md",
+            "data/paper/README.md",
+        )
     ),
     *sorted((ROOT / "docs").glob("*.md")),
 ]

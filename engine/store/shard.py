@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from engine.core import limits
 from engine.core.errors import CacheError, CorruptShard, InvalidInput, first_line
 from engine.store import half
 from engine.store.atomic import remove_leftovers, replacing
@@ -95,6 +96,7 @@ def _read(path: Path) -> tuple[RunRecord, dict[str, Any]]:
     """The run and the header it was rebuilt from; one opening, for a writer may replace the file at any moment."""
     file = _open(path)
     header = _header(path, file)
+    _check_volume(path, file.metadata)
     try:
         table = file.read()
         columns = {name: _numpy(column) for name, column in zip(table.column_names, table.columns, strict=True)}
@@ -109,6 +111,14 @@ def _read(path: Path) -> tuple[RunRecord, dict[str, Any]]:
     if path.stem != record.run_id:
         raise CorruptShard(f"{path}: holds run {record.run_id!r}; a shard is named after its run, rename it back")
     return record, header
+
+
+def _check_volume(path: Path, footer: pq.FileMetaData) -> None:
+    """Kilobytes of one value, run-length coded, may be gigabytes of it."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    values = sum(group.column(number).num_values for group in groups for number in range(group.num_columns))
+    if values > limits.VALUES_PER_BYTE * path.stat().st_size + limits.SPARE_VALUES:
+        raise CorruptShard(f"{path}: {values:,} values, more than a file of this size may unpack to; {_REMEDY}")
 
 
 def verify_shard(path: Path | str) -> RunRecord:

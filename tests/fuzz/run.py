@@ -19,10 +19,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.fuzz import address_targets, engine_targets, import_targets, store_targets
+from tests.fuzz import address_targets, engine_targets, files, import_targets, store_targets
 from tests.fuzz.target import Target, counted
 
-GROUPS = {"engine": engine_targets, "store": store_targets, "import": import_targets, "pages": address_targets}
+GROUPS = {
+    "engine": engine_targets,
+    "store": store_targets,
+    "import": import_targets,
+    "files": files,
+    "pages": address_targets,
+}
 SHOWN = 6000
 
 
@@ -30,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument(
-        "--only", default="", help="targets whose name or group (engine, store, import, pages) contains this"
+        "--only", default="", help="targets whose name or group (engine, store, import, files, pages) contains this"
     )
     parser.add_argument("--seed", type=int, default=None, help="to draw the examples of an earlier run again")
     arguments = parser.parse_args()
@@ -51,6 +57,7 @@ def main() -> int:
     for target in chosen:
         outcome = "FAILED" if target.name in failed else "ok" if counted[target.name] else "not reached"
         print(f"{target.name:<{width}}  {counted[target.name]:>7,} examples  {outcome}")
+    print(", ".join(f"{n:,} {end}" for end, n in sorted(files.ended.items())))
     print(f"{sum(counted.values()):,} examples, {len(failed)} targets failed; seed {seed}")
     return 1 if failed else 0
 

@@ -259,3 +259,14 @@ def test_a_killed_writer_leaves_whole_shards(tmp_path, make_record):
     os.utime(elsewhere, (0, 0))
     write_shard(make_record(), tmp_path)
     assert not elsewhere.exists()
+
+
+def test_a_small_file_does_not_become_a_large_run(tmp_path, make_plain_record, monkeypatch):
+    """One value, run-length coded: a few kilobytes for any number of rows."""
+    n = 200_000
+    path = write_shard(make_plain_record(n=n, confidence=np.full(n, 0.5), correct=np.ones(n, bool), extra={}), tmp_path)
+    assert path.stat().st_size < 10_000
+    assert read_shard(path).n_samples == n
+    monkeypatch.setattr(module.limits, "SPARE_VALUES", n)
+    with pytest.raises(CorruptShard, match="400,000 values, more than a file of this size may unpack to"):
+        read_shard(path)
