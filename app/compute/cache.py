@@ -2,8 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,7 +14,7 @@ from app.serving.log import LOG
 from app.state.selection import telling_first
 from engine.core.errors import CacheError, NotACache, RouteCalError
 from engine.core.labels import RunName, run_names
-from engine.core.types import WITHOUT_LOGITS, FloatArray, RunData
+from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, IntArray, NotRead, RunData
 from engine.features import columns_of, feature
 from engine.sandbox.run import LimitExceeded
 from engine.sandbox.unfamiliar import try_out
@@ -23,6 +24,8 @@ from engine.store.identity import Identity, open_regular
 
 _TRIED = 256
 """Files of which is remembered what came of trying them out."""
+
+_WIDE = frozenset({"entropies", "extra"})
 
 
 def available_caches() -> list[Path]:
@@ -138,9 +141,31 @@ def names_of(cache: Cache, table: pd.DataFrame) -> dict[str, RunName]:  # noqa: 
     return run_names(telling_first(table))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Run(RunData):
+    """A run whose profile and extra columns are read when somebody asks for them: of many samples they are most."""
+
+    cache: Cache = field(kw_only=True)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _WIDE and vars(self)[name] is NotRead:
+            return _wide(self.cache, self.run_id, name)
+        return super().__getattribute__(name)
+
+    def subset(self, rows: IntArray | BoolArray) -> RunData:
+        columns = {entry.name: vars(self)[entry.name] for entry in fields(RunData)}
+        return RunData(**columns | {name: getattr(self, name) for name in _WIDE}).subset(rows)
+
+
+@keep(max_entries=12)
+def _wide(cache: Cache, run_id: str, name: str) -> Any:
+    return getattr(cache.load(run_id, {name}), name)
+
+
 @keep(max_entries=24, spinner="Reading the run")
 def _load(cache: Cache, run_id: str) -> RunData:
-    return cache.load(run_id, WITHOUT_LOGITS)
+    run = cache.load(run_id, WITHOUT_LOGITS - _WIDE)
+    return _Run(**vars(run), cache=cache)
 
 
 @keep(max_entries=3, spinner="Reading the logits")

@@ -1,17 +1,12 @@
 """The verdict on a selection, computed once for all viewers. Objects are shared: do not change them."""
 
-import numpy as np
-
 from app.compute.jobs import Work, awaited
 from app.state.selection import N_SIMULATIONS
 from app.state.view import View
-from engine.core.binning import histogram_edges
 from engine.core.types import FloatArray, IntArray, Progress
 from engine.gaps import DecileEffect, effect_by_decile
 from engine.verdict import Verdict, judge
-from engine.verdict.answers import VERDICT
-
-_BARS = 60
+from engine.verdict.answers import EFFECT, HISTOGRAM, VERDICT, histogram
 
 
 def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
@@ -30,16 +25,15 @@ def verdict(view: View, n_simulations: int = N_SIMULATIONS) -> Verdict:
 
 def effect(view: View, rung: int) -> DecileEffect:
     """The effect by decile of the feature, given what the rung conditions on; rungs above 0 need logits."""
-    given, outputs = view.samples, view.run_with_logits.logits if rung else None
 
     def compute(_progress: Progress) -> DecileEffect:
-        return effect_by_decile(*given, outputs=outputs, rung=rung)
+        outputs = view.run_with_logits.logits if rung else None
+        return effect_by_decile(*view.samples, outputs=outputs, rung=rung)
 
-    return awaited(Work(("effect", view.selection.alone, rung), view.kept_by, compute))
+    stored = (lambda: None) if rung else view.stored(EFFECT)
+    return awaited(Work(("effect", view.selection.alone, rung), view.kept_by, compute, stored))
 
 
 def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:
     """Counts and edges of the feature's distribution."""
-    _, _, rho = view.samples
-    edges = histogram_edges(rho, _BARS)
-    return np.histogram(rho, edges)[0], edges
+    return view.stored(HISTOGRAM)() or histogram(view.samples[2])

@@ -7,10 +7,9 @@ from app.compute.keep import keep
 from app.compute.reliability import diagram
 from app.report.study import depth_of
 from app.shell.wording import typeset
-from app.state.selection import feature_label
+from app.state.selection import feature_label, known_features
 from app.state.view import View
 from engine.core.labels import ensemble_size, format_p
-from engine.features import FEATURES
 from engine.metrics.mechanism import DepthProfile, ErrorRelation, TrainingEntropy, relate_to_error, training_entropy
 
 
@@ -35,18 +34,10 @@ def relation(view: View, name: str) -> ErrorRelation:
     return relate_to_error(view.run.confidence, view.run.correct, view.feature(name))
 
 
-def known_features(view: View) -> list[str]:
-    """The features that the run has what it takes for, its extra columns last, told without reading its samples."""
-    row = view.row
-    two_classes = row["has_logits"] and row["n_classes"] > 1  # one has no entropy
-    has = {"profile": row["n_layers"] > 0, "logits": two_classes, "confidence": True}
-    return [name for name, entry in FEATURES.items() if has[entry.needs]] + list(row["extra_names"])
-
-
 def correlations(view: View) -> pd.DataFrame:
     """Every feature of this run against the error: rank correlation with interval and p, separation of wrong ones."""
     rows = []
-    for name in known_features(view):
+    for name in known_features(view.row):
         found = relation(view, name)
         rank, outcomes = found.spearman, found.outcomes
         interval = "" if rank is None or rank.low is None else typeset(f"[{rank.low:.3f}, {rank.high:.3f}]")

@@ -10,20 +10,28 @@ from app.state.view import View
 from engine.core.binning import MATCHINGS
 from engine.core.types import Progress
 from engine.gaps import STATISTICS, PermutationResult, match_diagnostic, permutation_test, primary_bins, trend_test
+from engine.verdict.answers import VERDICT
 
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
 
 def permutation(view: View, statistic: str, method: str, n_permutations: int) -> Work[PermutationResult]:
     """The permutation test under the chosen protocol, equal-width bins; shuffling takes seconds."""
-    given, settings = view.samples, view.selection.protocol.test_settings.keywords
+    settings = view.selection.protocol.test_settings.keywords
     drawn = {} if method == "exact" else {"n_permutations": n_permutations}
 
     def compute(progress: Progress) -> PermutationResult:
-        return permutation_test(*given, statistic=statistic, method=method, progress=progress, **drawn, **settings)
+        return permutation_test(
+            *view.samples, statistic=statistic, method=method, progress=progress, **drawn, **settings
+        )
+
+    def stored() -> PermutationResult | None:
+        """The paper's test is a part of the verdict."""
+        judged = view.stored(VERDICT)() if (statistic, method) == ("max_gap", "exact") else None
+        return judged and judged.paper
 
     key = ("permutation", view.selection.alone, statistic, method, *drawn.values())
-    return Work(key, view.kept_by, compute)
+    return Work(key, view.kept_by, compute, stored)
 
 
 def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:

@@ -86,7 +86,7 @@ def ensemble(page: Page) -> None:
     for model, view in zip(("last epoch", f"ensemble of {size} epochs"), pair, strict=True):
         summary = diagram(view).summary
         name = view.selection.feature
-        rank = compute.relation(view, name).spearman if name in compute.known_features(view) else None
+        rank = compute.relation(view, name).spearman if name in compute.known_features(view.row) else None
         rows.append({
             "run": model, "accuracy": summary.accuracy, "confidence": summary.mean_confidence, "ece": summary.ece,
             "spearman": None if rank is None else rank.value,

@@ -108,7 +108,7 @@ class Page:
 
     def require_feature(self) -> None:
         """End the page if the run lacks the feature that it asks about."""
-        if self.view.rho is None:
+        if not self.view.has_feature:
             self.end(f"This question cannot be answered for this run: {self.view.missing}.")
 
     def refuse_slice(self) -> None:

@@ -24,6 +24,13 @@ def feature_label(name: str) -> str:
     return FEATURES[name].label if name in FEATURES else name
 
 
+def known_features(row: pd.Series) -> list[str]:
+    """The features that a run has what it takes for, its extra columns last, told by its line in the table of runs."""
+    two_classes = row["has_logits"] and row["n_classes"] > 1  # one has no entropy
+    has = {"profile": row["n_layers"] > 0, "logits": two_classes, "confidence": True}
+    return [name for name, entry in FEATURES.items() if has[entry.needs]] + list(row["extra_names"])
+
+
 def telling_first(runs: pd.DataFrame) -> pd.DataFrame:
     """The order in which runs are offered: with routing and many samples first, single models before ensembles."""
     return runs.assign(

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 import pandas as pd
 
 from app.compute.cache import feature_of, load_run, names_of
-from app.state.selection import POPULATIONS, Protocol, Selection, Slice, feature_label
+from app.state.selection import POPULATIONS, Protocol, Selection, Slice, feature_label, known_features
 from engine.benchmark.setup import TERTILE_FEATURE
 from engine.core.binning import N_BINS, SPLIT_SEED
 from engine.core.errors import InvalidInput, MissingData
@@ -84,9 +84,16 @@ class View:
         except (MissingData, InvalidInput) as error:
             return None, str(error)
 
+    @property
+    def has_feature(self) -> bool:
+        """Whether the run has what the feature takes, told without reading its samples."""
+        return self.selection.feature in known_features(self.row)
+
     @cached_property
     def _kept(self) -> BoolArray | None:
         """(n,) which samples of the run are chosen; None for all of them."""
+        if self.selection.slice.everything and self.selection.protocol.population == Protocol().population:
+            return None
         run = load_run(self.cache, self.selection.run_id)
         kept = self.selection.protocol.rows(run.n_samples)
         if not self.selection.slice.everything:

@@ -138,7 +138,7 @@ class RunData:
 
     def replace(self, **changes: Any) -> RunData:
         """As `dataclasses.replace`, which would ask for columns that were not read."""
-        return RunData(**({entry.name: vars(self)[entry.name] for entry in fields(self)} | changes))
+        return type(self)(**({entry.name: vars(self)[entry.name] for entry in fields(self)} | changes))
 
     def subset(self, rows: IntArray | BoolArray) -> RunData:
         """The same run restricted to some rows (an index array or a mask)."""

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+import numpy as np
 import pandas as pd
 
 from engine.benchmark import BenchmarkResult, run_benchmark
 from engine.controls import RealControl, real_control
 from engine.controls.table import Controls, simulate_controls
+from engine.core.binning import histogram_edges
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import BoolArray, FloatArray, RunData
+from engine.core.types import BoolArray, FloatArray, IntArray, RunData
 from engine.features import FEATURES, feature
+from engine.gaps import DecileEffect, effect_by_decile
 from engine.probes import ProbeResult, audit, descriptor
 from engine.store import Cache
 from engine.store.cache import Diagnosis
@@ -30,6 +33,7 @@ from engine.verdict.run import Verdict, judge, with_real_control
 
 Result = TypeVar("Result")
 LABEL = FEATURES[DEFAULT_FEATURE].label
+_BARS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +76,12 @@ def _audited(run: RunData, names: Sequence[str]) -> ProbeResult:
     return audit(run.confidence, given.values, run.correct, names=given.names)
 
 
+def histogram(rho: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Counts and edges of a feature's distribution."""
+    edges = histogram_edges(rho, _BARS)
+    return np.histogram(rho, edges)[0], edges
+
+
 def _row(run: RunData, _names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame([diagnose_run(run)])
 
@@ -80,8 +90,10 @@ VERDICT = Question("verdict", Verdict, _judged)
 CONTROLS = Question("controls", Controls, lambda run, _names: simulate_controls(*_given(run)))
 BENCHMARK = Question("benchmark", BenchmarkResult, lambda run, _names: run_benchmark(run), of_feature=False)
 PROBES = Question("probes", ProbeResult, _audited, of_feature=False)
+EFFECT = Question("effect", DecileEffect, lambda run, _names: effect_by_decile(*_given(run), outputs=None, rung=0))
+HISTOGRAM = Question("histogram", tuple[IntArray, FloatArray], lambda run, _names: histogram(_given(run)[2]))
 ROW = Question("row", pd.DataFrame, _row)
-OF_RUNS: tuple[Question[Any], ...] = (ROW, VERDICT, CONTROLS, BENCHMARK, PROBES)
+OF_RUNS: tuple[Question[Any], ...] = (ROW, VERDICT, CONTROLS, BENCHMARK, PROBES, EFFECT, HISTOGRAM)
 """The first is not stored for itself: `SWEEP` has it."""
 SWEEP: Question[pd.DataFrame] = Question("sweep", pd.DataFrame, _row)
 """Of the whole cache: the rows of `diagnose`."""

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from app.compute.cache import feature_of, load_run
+from app.compute.keep import forget
 from app.state.selection import Protocol, Selection, Slice
 from app.state.view import View
-from engine.core.errors import MissingData
+from engine.core.errors import InvalidInput, MissingData
 from engine.features import feature
 from engine.store import Cache, open_cache
 from tests.app.driver import published
@@ -51,3 +52,25 @@ def test_a_feature_of_logits_needs_them_once(cache: Cache, monkeypatch):
     assert 0 < kept < 60
     assert view.rho == pytest.approx(expected[load_run(cache, "s1").confidence >= 0.5])
     assert np.array_equal(view.feature("pred_entropy"), view.rho)
+
+
+def test_wide_columns_are_read_when_asked_for(cache: Cache, monkeypatch):
+    """The profile of a run of millions of samples is not read to say how many there are."""
+    forget(cache.kept_by)
+    whole, asked, load = cache.load("s0"), [], Cache.load
+
+    def noting(self: Cache, run_id: str, columns):
+        asked.append(set(columns))
+        return load(self, run_id, columns)
+
+    monkeypatch.setattr(Cache, "load", noting)
+    run = load_run(cache, "s0")
+    assert run.n_samples == whole.n_samples
+    assert asked == [{"labels", "predictions", "confidence", "correct", "clusters"}]
+    np.testing.assert_array_equal(run.replace(logits=None).entropies, whole.entropies)
+    assert asked[1:] == [{"entropies"}]
+    few = run.subset(np.arange(5))
+    np.testing.assert_array_equal(few.entropies, whole.entropies[:5])
+    assert few.extra.keys() == whole.extra.keys()
+    with pytest.raises(InvalidInput, match="logits"):
+        _ = run.logits

@@ -22,7 +22,10 @@ from engine.verdict.answers import OF_RUNS, diagnoses_of, differing
 from tests.app.driver import bodies, figures, open_app
 
 BUNDLED = Path(__file__).resolve().parents[2] / "data" / "shards"
-COMPUTED = ("gap.judge", "controls.simulate_controls", "calibrators.run_benchmark", "probes.audit", "sweep.diagnose")
+COMPUTED = (
+    "gap.judge", "gap.effect_by_decile", "gap.histogram", "controls.simulate_controls", "calibrators.run_benchmark",
+    "probes.audit", "sweep.diagnose",
+)  # fmt: skip
 """What a page at its defaults has stored."""
 
 
@@ -58,7 +61,7 @@ def test_stored_answers_change_no_number(page: str, caches: dict[str, Path], mon
     for name, cache in caches.items():
         st.cache_resource.clear()
         with open_cache(cache) as opened:
-            forget(opened.fingerprint)
+            forget(opened.kept_by)
         with monkeypatch.context() as patch:
             for place in COMPUTED if name == "stored" else ():
                 patch.setattr(f"app.compute.{place}", None)

@@ -34,6 +34,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         answers.answers_of,
         answers.diagnoses_of,
         answers.differing,
+        answers.histogram,
         answers.is_complete,
         run.with_real_control,
     ),
