@@ -21,7 +21,7 @@ from engine.benchmark import (
     split_variance,
 )
 from engine.benchmark.run import N_BOOTSTRAP
-from engine.benchmark.sensitivity import SIZES
+from engine.benchmark.sensitivity import GAINS_OVER, SIZES
 from engine.benchmark.setup import MIN_SAMPLES, TERTILE_FEATURE
 from engine.benchmark.smoothing import Smoother
 from engine.core.errors import UnknownName
@@ -104,8 +104,9 @@ def _gaps(cache: Cache, runs: pd.DataFrame, progress: Progress) -> pd.DataFrame:
 
 
 def _per_run(
-    study: Study, columns: list[str], kept: Kept = _with_logits, *, logits: bool = True, beside: Partners | None = None
-) -> Compute:
+    label: str, study: Study, columns: list[str], kept: Kept = _with_logits, *, logits: bool = True,
+    beside: Partners | None = None,
+) -> Source:  # fmt: skip
     """The source that is a study of each run that is kept: tidy frames, one below the other.
 
     logits : whether the study needs them; they are most of the bytes. beside : which run each is studied beside, from
@@ -120,13 +121,13 @@ def _per_run(
             progress(position / len(chosen), str(name))
             given = [run_id] if beside is None else [run_id, others[run_id]]
             found = study(*(cache.load(str(each), COLUMNS if logits else WITHOUT_LOGITS) for each in given))
-            parts.append(
-                found if isinstance(found, pd.DataFrame) else pd.DataFrame([(run_id, *found)], columns=columns)
-            )
+            if isinstance(found, tuple):
+                found = pd.DataFrame([(run_id, *found)], columns=columns)
+            parts.append(found)
         progress(1.0, "done")
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
-    return compute
+    return Source(label, compute)
 
 
 def _sizes(run: RunData) -> pd.DataFrame:
@@ -200,6 +201,12 @@ def _pair(block: RunData, full: RunData) -> pd.DataFrame | tuple[Any, ...]:
 
 
 _NORMS = ["run_id", "routing_z", "norm_z", "random_z", "gain_ece", "gain_nll", "gain_brier"]
+
+
+def _norms(run: RunData) -> tuple[Any, ...]:
+    return (*against_noise(run).values(), *lift_over_norm(run).values())
+
+
 _SCORES = ["run_id", "method", "metric", "value", "ci_low", "ci_high"]
 
 
@@ -231,43 +238,35 @@ def _with_norms(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[(runs["n_layers"] == 0) & (runs["n_samples"] >= MINIMUM_SAMPLES) & has_norms]
 
 
+_MODES = ["run_id", "mode", "multiplier", "metric", "value", "feature"]
+_ABLATION = ["run_id", "feature", "metric", "value", *GAINS_OVER]
 SOURCES: Mapping[str, Source] = MappingProxyType({
     "gaps": Source("gap tests of every run", _gaps),
-    "routing": Source("routing profile of every run", _per_run(_routing, _ROUTING, _routed, logits=False)),
-    "ensembles": Source("ensembles over the last epochs", _per_run(
-        _change, _CHANGES, _routed, logits=False, beside=_ensembles,
-    )),
-    "gain": Source("explained variance of every run", _per_run(_gain, _GAIN, _routed, logits=False)),
-    "pairs": Source("Block-AR against Full-AR on the same samples", _per_run(
-        _pair, _PAIRS, _routed, logits=False, beside=_full_runs,
-    )),
-    "norms": Source("routing beside the logit norm", _per_run(
-        lambda run: (*against_noise(run).values(), *lift_over_norm(run).values()), _NORMS, _with_both,
-    )),
-    "scores": Source("all calibrators on every run", _per_run(_scores, _SCORES)),
-    "bandwidth": Source("bandwidths of AR-CondCal and of its control", _per_run(
-        _bandwidth, ["run_id", "mode", "multiplier", "metric", "value", "feature"], _with_both,
-    )),
-    "ablation": Source("second features", _per_run(
-        feature_ablation, ["run_id", "feature", "metric", "value", "delta_vs_confidence", "delta_vs_pred_entropy"],
-        _with_both,
-    )),
-    "hidden_states": Source("probes of hidden states", _per_run(
-        _hidden_states, ["run_id", "conf_lin", "full_mlp"], _with_norms, logits=False,
-    )),
+    "routing": _per_run("routing profile of every run", _routing, _ROUTING, _routed, logits=False),
+    "ensembles": _per_run(
+        "ensembles over the last epochs", _change, _CHANGES, _routed, logits=False, beside=_ensembles
+    ),
+    "gain": _per_run("explained variance of every run", _gain, _GAIN, _routed, logits=False),
+    "pairs": _per_run(
+        "Block-AR against Full-AR on the same samples", _pair, _PAIRS, _routed, logits=False, beside=_full_runs
+    ),
+    "norms": _per_run("routing beside the logit norm", _norms, _NORMS, _with_both),
+    "scores": _per_run("all calibrators on every run", _scores, _SCORES),
+    "bandwidth": _per_run("bandwidths of AR-CondCal and of its control", _bandwidth, _MODES, _with_both),
+    "ablation": _per_run("second features", feature_ablation, _ABLATION, _with_both),
+    "hidden_states": _per_run(
+        "probes of hidden states", _hidden_states, ["run_id", "conf_lin", "full_mlp"], _with_norms, logits=False
+    ),
     "probes": Source("probe audit", _probes),
 })  # fmt: skip
 """What pages ask for, quickest first. Gaps use mean routing entropy, AR-CondCal its spread, as in the paper."""
 
 
+_intervals = partial(_scores, n_bootstrap=N_BOOTSTRAP)
 FURTHER_SOURCES: Mapping[str, Source] = MappingProxyType({
-    "intervals": Source("all calibrators with intervals", _per_run(
-        partial(_scores, n_bootstrap=N_BOOTSTRAP), _SCORES,
-    )),
-    "sizes": Source("sizes of the calibration set", _per_run(
-        _sizes, ["run_id", "size", "draw", "method", "metric", "value"],
-    )),
-    "splits": Source("random splits", _per_run(split_variance, ["run_id", "split", "method", "metric", "value"])),
+    "intervals": _per_run("all calibrators with intervals", _intervals, _SCORES),
+    "sizes": _per_run("sizes of the calibration set", _sizes, ["run_id", "size", "draw", "method", "metric", "value"]),
+    "splits": _per_run("random splits", split_variance, ["run_id", "split", "method", "metric", "value"]),
 })  # fmt: skip
 """Longer studies, for the written tables only. `intervals` holds what `scores` does."""
 
