@@ -20,7 +20,7 @@ _OF_OUTCOME: Mapping[str, State] = {
 BENCHMARK: Mapping[str, Headline] = {
     "better": Headline("evidence", "AR-CondCal is better than both of its controls in this comparison"),
     "one_control": Headline("no_evidence", "AR-CondCal is better than one control only"),
-    "worse": Headline("no_evidence", "AR-CondCal is worse than its controls without routing"),
+    "worse": Headline("no_evidence", "Routing does not help here: AR-CondCal is never clearly better"),
     "mixed": Headline("cannot_tell", "Cannot tell: comparisons with the controls point both ways"),
     "within_noise": Headline("no_evidence", "Calibration with routing is no better than without, within noise"),
     "one_seed": Headline("cannot_tell", "Cannot tell: one seed says nothing about differences between seeds"),
@@ -125,5 +125,6 @@ def of_paper(claims: Sequence[ClaimResult], readings: Sequence[Reading]) -> Head
     """Paper: how many statements agree, and how many conclusions hold here."""
     agree = sum(claim.outcome == "agrees" for claim in claims)
     own = [reading.outcome for reading in readings if not reading.added]
-    held = f"{own.count('supported')} of {len(own)} conclusions hold here"
-    return Headline("measured", f"{agree} of {len(claims)} statements agree; {held}")
+    held, checked = own.count("supported"), own.count("supported") + own.count("not supported")
+    said = f"{agree} of {len(claims)} statements fit its tables; {held} of {checked} conclusions repeat"
+    return Headline("measured", said)

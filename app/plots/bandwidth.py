@@ -26,7 +26,7 @@ SHOWN = ("ece", "worst_tertile_ece", "nll")
 _TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8)
 _LIMIT = 0.95
 """Of the axis of multiples, in powers of ten; its outermost stops are at 0.903."""
-_LEAST, _ROW, _GAP, _HEAD, _FOOT = 290, 62, 12, 36, 112
+_LEAST, _ROW, _GAP, _HEAD, _FOOT = 290, 62, 12, 36, 100
 """Pixels at normal size: the slices, a row of scores, the space between, the names of the marks, the slider."""
 _LEFT, _RIGHT = 0.42, 0.55
 """Shares of the width at which the slices end and the scores begin."""
@@ -246,7 +246,7 @@ def live(path: Path, theme: Theme) -> go.Figure:
         axes["xaxis2"] = {
             **fig.layout.xaxis.to_plotly_json(), "anchor": f"y{rows + 1}", "type": "log", "range": [-_LIMIT, _LIMIT],
             "tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS],
-            "domain": [_RIGHT, 1],
+            "domain": [_RIGHT, 1], "title": None,  # the slider below it says what it shows
         }  # fmt: skip
         if titles[-1] == "gap<br>kept":
             axes[f"yaxis{rows + 1}"]["tickformat"] = ".0%"

@@ -58,7 +58,7 @@ _CLAIM = (
     "finds no evidence that it does beyond confidence itself.<br>RouteCal repeats the comparison on trained models, on "
     "every choice you make, and on your own data."
 )
-_DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 420 92" font-family="sans-serif" font-size="14">
+_DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 420 92" font-family="sans-serif" font-size="17">
 <g stroke="#8C8C8C" stroke-width="14" stroke-linecap="round">
 <path d="M30 30v0m22 0v0m22 0v0m22 0v0M41 50v0m22 0v0m22 0v0"/>
 <path d="M118 40h22m-6-5l6 5-6 5M266 40h22m-6-5l6 5-6 5" stroke-width="2" fill="none"/></g>
@@ -74,13 +74,14 @@ def welcome() -> None:
     """The card; once closed it stays closed, after a reload too."""
     if st.query_params.get(_CLOSED) == "0" or st.session_state.get(_CLOSED) or stop_of_address() is not None:
         return
-    with st.container(border=True, key="welcome", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(
-            '<div style="display:flex;flex-wrap:wrap;gap:0.5rem 1.5rem;align-items:center">'
-            f'<img src="{_IMAGE}" width="400" alt="Samples of one confidence, split by routing, compared in accuracy">'
+    with st.container(border=True, key="welcome"):
+        left, right = st.columns([6, 1], vertical_alignment="center")
+        left.html(
+            '<div style="display:flex;flex-wrap:wrap;gap:0.5rem 1rem;align-items:center">'
+            f'<img src="{_IMAGE}" width="330" alt="Samples of one confidence, split by routing, compared in accuracy">'
             f'<p style="margin:0;flex:1 1 20rem;font-size:0.9rem;line-height:1.4">{_CLAIM}</p></div>'
         )
-        with st.container(width="content", gap="xsmall"):
+        with right.container(gap="xsmall"):
             if st.button("Take the tour", key="tour-start", type="primary", width="stretch"):
                 _go(1)
             st.button("Close", key="welcome-close", on_click=_close, width="stretch")
