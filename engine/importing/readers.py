@@ -282,7 +282,7 @@ def read_parquet(stream: IO[bytes], name: str, limits: Limits) -> pa.Table:
             n_bytes += batch.nbytes
             limits.check_bytes(f"{name}, read", n_bytes)
         return pa.Table.from_batches(batches, file.schema_arrow)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: names of columns
         raise InvalidInput(name, "a whole Parquet file", first_line(error)) from error
 
 

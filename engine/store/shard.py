@@ -250,7 +250,7 @@ def _open(path: Path) -> pq.ParquetFile:
         raise CacheError(f"{path}: no such shard; build or import the run first")
     try:
         return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: names of columns
         raise CorruptShard(f"{path}: not a Parquet file, or cut short ({first_line(error)}); {_REMEDY}") from error
 
 
