@@ -35,13 +35,18 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
     return slot.where(again == 0, slot + " (" + (again + 1).astype(str) + ")")
 
 
-def summarise(diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str) -> CacheSummary:
-    """The rows of `engine.sweep.diagnose` summed up; `runs` is the table of runs indexed by run id."""
+def summarise(
+    diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str, stored: CacheVerdict | None = None
+) -> CacheSummary:
+    """The rows of `engine.sweep.diagnose` summed up; `runs` is the table of runs indexed by run id.
+
+    stored : what they say together, where that is known.
+    """
     rows = label_rows(diagnosed.assign(slot=diagnosed["run_id"].map(_slots(runs))), runs)
     counted = single_models(rows)
     counted = pd.concat([counted, effect_intervals(counted).add_prefix("effect_")], axis=1)
     first = look_first(counted)
-    verdict = judge_cache(counted, feature=feature_label)
+    verdict = stored or judge_cache(counted, feature=feature_label)
     names = counted.set_index("run_id")[["cell", "dataset_name", "run"]]
     return CacheSummary(
         every=rows,

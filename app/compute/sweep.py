@@ -9,7 +9,12 @@ from app.state.view import View
 from engine.core.types import Progress
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.sweep import DEFAULT_FEATURE, diagnose
-from engine.verdict.answers import SWEEP
+from engine.verdict.answers import SWEEP, TOGETHER
+
+
+def is_usual(feature: str, min_support: int) -> bool:
+    """Whether the answer may be stored with the cache."""
+    return (feature, min_support) == (DEFAULT_FEATURE, MIN_SUPPORT)
 
 
 def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
@@ -22,8 +27,7 @@ def diagnosis(view: View, feature: str, min_support: int) -> Work[pd.DataFrame]:
 
         return diagnose(cache, feature_name=feature, settings=TestSettings(min_support=min_support), progress=report)
 
-    usual = (feature, min_support) == (DEFAULT_FEATURE, MIN_SUPPORT)
-    stored = (lambda: SWEEP.read(cache)) if usual else lambda: None
+    stored = (lambda: SWEEP.read(cache)) if is_usual(feature, min_support) else lambda: None
     return Work(("diagnosed", feature, min_support), view.kept_by, compute, stored)
 
 
@@ -34,7 +38,8 @@ def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
 
 @keep(max_entries=16, by=lambda view, _rows: (view.selection.feature, view.selection.protocol.min_support))
 def _summary(view: View, rows: pd.DataFrame) -> CacheSummary:
-    return summarise(rows, view.runs, view.feature_label)
+    usual = is_usual(view.selection.feature, view.selection.protocol.min_support)
+    return summarise(rows, view.runs, view.feature_label, TOGETHER.read(view.cache) if usual else None)
 
 
 def summary(view: View) -> CacheSummary:

@@ -19,6 +19,7 @@ from engine.controls import RealControl, real_control
 from engine.controls.table import Controls, simulate_controls
 from engine.core.binning import histogram_edges
 from engine.core.errors import InvalidInput, MissingData
+from engine.core.labels import label_rows
 from engine.core.types import BoolArray, FloatArray, IntArray, RunData
 from engine.features import FEATURES, feature
 from engine.gaps import DecileEffect, effect_by_decile
@@ -27,8 +28,10 @@ from engine.store import Cache
 from engine.store.cache import Diagnosis
 from engine.store.codec import Unreadable, decode, encode
 from engine.store.diagnoses import OF_THE_CACHE, Diagnoses, read_diagnoses, write_diagnoses
+from engine.sweep import single_models
 from engine.sweep.diagnosing import DEFAULT_FEATURE, diagnose, diagnose_run
 from engine.sweep.others import MOST, other_entropies, others_of
+from engine.verdict.cache import CacheVerdict, judge_cache
 from engine.verdict.run import Verdict, judge, with_real_control
 
 Result = TypeVar("Result")
@@ -38,14 +41,15 @@ _BARS = 60
 
 @dataclass(frozen=True, eq=False)
 class Question(Generic[Result]):
-    """A question by its name, with the type of its answer, given a run and the names of its layers.
+    """A question by its name, with the type of its answer, given a run and the names of its layers;
+    one about the whole cache is answered elsewhere.
 
     of_feature : whether the answer is about the default feature. A run that lacks what it takes has no answer.
     """
 
     name: str
     kind: Any
-    answer: Callable[[RunData, Sequence[str]], Result]
+    answer: Callable[[RunData, Sequence[str]], Result] | None = None
     of_feature: bool = True
 
     @property
@@ -95,15 +99,17 @@ HISTOGRAM = Question("histogram", tuple[IntArray, FloatArray], lambda run, _name
 ROW = Question("row", pd.DataFrame, _row)
 OF_RUNS: tuple[Question[Any], ...] = (ROW, VERDICT, CONTROLS, BENCHMARK, PROBES, EFFECT, HISTOGRAM)
 """The first is not stored for itself: `SWEEP` has it."""
-SWEEP: Question[pd.DataFrame] = Question("sweep", pd.DataFrame, _row)
+SWEEP: Question[pd.DataFrame] = Question("sweep", pd.DataFrame)
 """Of the whole cache: the rows of `diagnose`."""
+TOGETHER: Question[CacheVerdict] = Question("together", CacheVerdict)
+"""Of the whole cache: what these rows say together, without ensembles."""
 
 
 def answers_of(run: RunData, names: Sequence[str], known: Diagnoses) -> dict[str, str]:
     """The answers to all questions about a run, encoded; "null" where it lacks what one takes."""
     found = dict(known)
     for question in OF_RUNS:
-        if question.name not in known:
+        if question.name not in known and question.answer is not None:
             try:
                 found[question.name] = encode(question.answer(run, names))
             except (MissingData, InvalidInput):
@@ -142,9 +148,15 @@ def diagnoses_of(cache: Cache, directory: Path) -> Iterator[Diagnosis]:
     before, now = read_diagnoses(directory, OF_THE_CACHE, ""), dict[str, str]()
     tested = {run_id: decode(held[ROW.name], pd.DataFrame) for run_id, held in kept.items() if ROW.name in held}
     rows = {run_id: row.to_dict("records")[0] for run_id, row in tested.items()}
-    name = f"{SWEEP.name} {_key(digests.values())}"
-    now[name] = before.get(name) or encode(diagnose(cache, known=rows))
-    yield Diagnosis("", DEFAULT_FEATURE, SWEEP.name, now[name])
+    sweep, together = (f"{question.name} {_key(digests.values())}" for question in (SWEEP, TOGETHER))
+    now[sweep] = before.get(sweep) or encode(diagnose(cache, known=rows))
+    yield Diagnosis("", DEFAULT_FEATURE, SWEEP.name, now[sweep])
+    if together in before:
+        now[together] = before[together]
+    else:
+        labelled = label_rows(decode(now[sweep], pd.DataFrame), runs.set_index("run_id", drop=False))
+        now[together] = encode(judge_cache(single_models(labelled), feature=LABEL))
+    yield Diagnosis("", DEFAULT_FEATURE, TOGETHER.name, now[together])
     for run_id, held in kept.items():
         for question in OF_RUNS[1:]:
             text = held.get(question.name, "null")

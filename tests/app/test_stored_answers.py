@@ -24,7 +24,7 @@ from tests.app.driver import bodies, figures, open_app
 BUNDLED = Path(__file__).resolve().parents[2] / "data" / "shards"
 COMPUTED = (
     "gap.judge", "gap.effect_by_decile", "gap.histogram", "controls.simulate_controls", "calibrators.run_benchmark",
-    "probes.audit", "sweep.diagnose",
+    "probes.audit", "sweep.diagnose", "overview.judge_cache",
 )  # fmt: skip
 """What a page at its defaults has stored."""
 
