@@ -14,7 +14,7 @@ from app.shell.page import open_page
 
 page = open_page("yourdata", tests=False)
 view = page.view
-mine = is_own(view.cache.fingerprint)
+mine = is_own(view.kept_by)
 if not mine:
     page.verdict(
         Headline("cannot_tell", "Not known yet: no file of yours is open"),
