@@ -10,11 +10,10 @@ import duckdb
 
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.store.atomic import log_of
-from engine.store.identity import HEADERS
+from engine.store.identity import HEADERS, REMEDY
 from engine.store.schema import ADDED_IN_2, DDL, READABLE, TABLES
 
 ALIAS = "cache"
-REMEDY = "publish one with `python -m cache_builder publish`"
 REPAIR = "write it anew with `python -m cache_builder publish --force`"
 Settings = Mapping[str, str | bool | int | float | list[str]]
 _SETTINGS: Settings = {

@@ -11,6 +11,7 @@ from typing import IO, BinaryIO
 
 from engine.core.errors import NotACache
 
+REMEDY = "publish one with `python -m cache_builder publish`"
 HEADERS = 3 * 4096
 """Bytes of DuckDB's three headers: a number that only this database has, and one that every checkpoint changes."""
 
@@ -55,8 +56,8 @@ def open_regular(path: Path) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        raise NotACache(f"{path}: no such cache, or it may not be read") from error
+        raise NotACache(f"{path}: no such cache, or it may not be read; {REMEDY}") from error
     if not S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NotACache(f"{path}: no such cache, not a regular file")
+        raise NotACache(f"{path}: no such cache, not a regular file; {REMEDY}")
     return os.fdopen(descriptor, "rb")

@@ -63,7 +63,7 @@ def test_a_cache_that_duckdb_made_shorter_itself_is_whole(published):
 
 
 REFUSED = {
-    "missing": (lambda path: path.unlink(), NotACache, "no such cache"),
+    "missing": (lambda path: path.unlink(), NotACache, "no such cache, or it may not be read; publish one"),
     "a directory": (lambda path: (path.unlink(), path.mkdir()), NotACache, "no such cache"),
     "text": (lambda path: path.write_text("hello " * 5000), NotACache, "not a readable DuckDB"),
     "empty": (lambda path: path.write_bytes(b""), NotACache, "not a readable DuckDB"),
