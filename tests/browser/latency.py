@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from tests.serving import serve, serve_bare  # noqa: E402
 
 PRESSES, ROUNDS = 14, 3
 SWITCH_LIMIT = 1.0  # seconds
+VISIT_LIMITS = (1.6, 1.2)
+"""How many bare pages the first and the second visit of a page may take."""
+NO_FIGURE = ("yourdata",)
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,33 @@ def measure_switches(browser: Browser, app: str) -> None:
         print(f"{'to ' + entry.title:<40} {seconds:6.2f} s   (promise below {SWITCH_LIMIT:g} s{verdict})", flush=True)
 
 
+def first_figure(browser: Browser, address: str) -> float:
+    """Seconds from the call of a page in a new window to its first figure."""
+    window = browser.new_page(viewport={"width": 1280, "height": 900})
+    started = time.perf_counter()
+    window.goto(address)
+    window.wait_for_selector(".js-plotly-plot .main-svg", timeout=PATIENCE)
+    took = time.perf_counter() - started
+    window.close()
+    return took
+
+
+def measure_visits(browser: Browser, cache: Path) -> None:
+    """The first and the second visit of every page after a start of the server, beside a bare page's."""
+    for entry in PAGES:
+        if entry.name in NO_FIGURE:
+            continue
+        with serve_bare(BARE, cache) as bare, serve(cache) as app:
+            times = [(first_figure(browser, bare.address), first_figure(browser, f"{app.address}/{entry.name}"))]
+            times.append((first_figure(browser, bare.address), first_figure(browser, f"{app.address}/{entry.name}")))
+        said = [
+            f"{visit} {took:5.2f} s, bare {floor:5.2f} s, {took / floor:4.2f} x"
+            f" (promise {limit:g} x{'' if took / floor <= limit else ', MISSED'})"
+            for visit, limit, (floor, took) in zip(("first", "second"), VISIT_LIMITS, times, strict=True)
+        ]
+        print(f"{entry.title:<28} {'   '.join(said)}", flush=True)
+
+
 def main(cache: Path) -> None:
     with serve_bare(BARE, cache) as bare, serve(cache) as app, sync_playwright() as playwright:
         browser = launch(playwright)
@@ -150,6 +181,8 @@ def main(cache: Path) -> None:
         measure_dragging(browser, app.address)
         print("Warm page switch to painted figure")
         measure_switches(browser, app.address)
+        print("Visits to first figure")
+        measure_visits(browser, cache)
         browser.close()
 
 
