@@ -73,8 +73,8 @@ def test_a_bundled_run_can_be_made_again(tmp_path, digits):
 def test_every_run_of_the_bundle_can_be_tested(tmp_path):
     publish(default_shards_directory(), tmp_path / "cache.duckdb")
     with open_cache(tmp_path / "cache.duckdb") as cache:
-        rows = diagnose(cache, n_resamples=50)
-    routed = rows[~rows["variant"].isin(["baseline", "drloc"])]
+        rows, with_profile = diagnose(cache, n_resamples=50), cache.runs().query("n_layers > 0")["run_id"]
+    routed = rows[rows["run_id"].isin(with_profile)]
     assert routed[["max_gap", "weighted_gap", "paper_p", "primary_p"]].notna().all(axis=None)
     assert {config.run_id for config in load_recipe("digits").runs()} <= set(rows["run_id"])
 
