@@ -100,7 +100,7 @@ def test_from_a_file_to_the_engines_verdict(name: str, cache_of_kinds: Path, mon
     expected = judge(CONFIDENCE, CORRECT, SCORE.astype(np.float32), feature="score")
     assert expected.sentence in verdict(app)
     assert app.selectbox(key="cache").value == OWN
-    assert "your model · a · uploaded" in app.caption[0].value
+    assert any("your model · a · uploaded" in caption.value for caption in app.caption)
     assert "In use on every page" in app.success[0].value
 
 
