@@ -168,6 +168,12 @@ def _held(target: Path) -> tuple[dict[str, str], int, bool] | None:
     """
     if not target.exists():
         return None
+    if log_of(target).exists():
+        # A writer was killed. The file is judged without its log, so that nobody's other database is written over.
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            os.link(target, Path(folder, target.name))
+            _held(Path(folder, target.name))
+        return None
     try:
         connection = open_read_only(target)
     except SchemaMismatch:

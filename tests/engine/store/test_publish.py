@@ -294,3 +294,23 @@ def test_killed_and_concurrent_publishers_leave_a_whole_cache(shards, tmp_path, 
     (shards / "run2.parquet").unlink()
     assert publish(shards, target).n_runs == 2
     assert not list(tmp_path.glob(".cache*"))
+
+
+def test_a_log_beside_the_old_cache_is_not_replayed_and_goes_with_it(tmp_path, make_record):
+    write_shard(make_record("run0"), tmp_path / "shards")
+    target, log = tmp_path / "cache.duckdb", tmp_path / "cache.duckdb.wal"
+    publish(tmp_path / "shards", target)
+    log.write_bytes(b"what a killed writer left")
+    assert publish(tmp_path / "shards", target).changed
+    assert not log.exists()
+    with duckdb.connect(str(tmp_path / "other.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS x")
+    (tmp_path / "other.duckdb.wal").write_bytes(b"")
+    with pytest.raises(CacheError, match="not a RouteCal cache"):
+        publish(tmp_path / "shards", tmp_path / "other.duckdb")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cache.duckdb",
+        "other.duckdb",
+        "other.duckdb.wal",
+        "shards",
+    ]
