@@ -52,12 +52,14 @@ bench: $(VENV)/dev.stamp
 	$(PY) -m tests.bench.coverage
 	$(PY) -m tests.bench.size_and_power
 
-# Measurements for a quiet machine: key press to painted figure, and twenty viewers while the cache is published anew.
+# Measurements for a quiet machine: key press to painted figure, twenty viewers while the cache is published anew,
+# and five beside a thousand damaged uploads and a crowd.
 latency: $(VENV)/dev.stamp chromium publish
 	$(PY) tests/browser/latency.py data/routing.duckdb
 
 load: $(VENV)/dev.stamp
 	$(PY) tests/load/viewers.py
+	$(PY) tests/load/strangers.py
 
 # How the parts grow up to 300 runs of 50,000 samples, and every page on so many; about half an hour and 3 GB of disk.
 scale: $(VENV)/dev.stamp chromium

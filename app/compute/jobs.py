@@ -1,13 +1,17 @@
 """Long computations in the background, shared by all viewers, remembered when done, given up when nobody waits.
 
 A viewer's script only looks in from time to time: it may be rerun or interrupted without losing the work. There are
-three queues, each with few workers, so that a room full of viewers cannot bring the server to a halt: two for work that
-a page shows when it is done, two for what a page cannot begin without (`awaited`), which never waits behind minutes of
-training, and one for studies of the whole cache, so that no verdict on a run waits behind those.
+four queues, each with few workers, so that a room full of viewers cannot bring the server to a halt: for work that a
+page shows when it is done, for what a page cannot begin without (`awaited`), which never waits behind minutes of
+training, for studies of the whole cache, so that no verdict on a run waits behind those, and for limited processes.
+
+A queue is fair. One address may not have all its workers; of those that wait comes next whose address has fewest at
+work, then whose address and who himself had fewest lately, then the latest: nobody waits for a whole backlog.
 """
 
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -18,11 +22,15 @@ import streamlit as st
 from streamlit import runtime
 
 from app.compute.keep import Key, Memo
+from app.serving.gate import CLIENT
 from app.shell.wording import plain
+from engine.core import limits
 from engine.core.types import Progress
+from engine.sandbox.run import LimitExceeded
 
 Result = TypeVar("Result")
 WORKERS = 2
+"""At work at once for one address; each queue has one more, for others."""
 PATIENCE = 60.0
 """Seconds that a job goes on when nobody watches it: a viewer who reloads the page finds it still at work."""
 _GLANCE = 0.25
@@ -58,7 +66,8 @@ class GivenUp(Exception):
 class Job(Generic[Result]):
     """One computation in progress; `fraction` and `text` say how far it is."""
 
-    def __init__(self, compute: Callable[[Progress], Result]) -> None:
+    def __init__(self, compute: Callable[[Progress], Result], key: Key, viewer: str) -> None:
+        self.key, self.viewer = key, viewer
         self.fraction, self.text = 0.0, "waiting for other computations"
         self.future: Future[Result] = Future()
         self._compute = compute
@@ -111,11 +120,18 @@ def _server_stops() -> bool:
 class Jobs:
     """Jobs by what they compute: a second viewer who asks for the same thing joins the first."""
 
-    def __init__(self, capacity: int = 128, workers: int = WORKERS) -> None:
+    def __init__(
+        self, workers: int = WORKERS, *, capacity: int = 128,
+        per_viewer: int = limits.JOBS_PER_VIEWER, most: int = limits.JOBS,
+    ) -> None:  # fmt: skip
         self._memo = Memo(capacity)
         self._running: dict[Key, Job[object]] = {}
+        self._waiting: list[Job[object]] = []
+        self._at_work: Counter[str] = Counter()
+        self._begun: deque[str] = deque(maxlen=most)
+        self._workers, self._per_viewer, self._most = workers, per_viewer, most
         self._guard = threading.Lock()
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
+        self._pool = ThreadPoolExecutor(workers + 1, thread_name_prefix="job")
 
     def find(self, work: Work[Result]) -> Result | None:
         """The result of work that is done, remembered or stored with the cache, or None."""
@@ -139,10 +155,12 @@ class Jobs:
         with self._guard:
             job = self._running.get(work.id)
             if job is None:
-                job = Job(cast(Callable[[Progress], object], work.compute))
+                job = Job(cast(Callable[[Progress], object], work.compute), work.id, viewer)
                 job.look(viewer)  # before it starts, or it would be given up at once
                 self._running[work.id] = job
-                job.future = self._pool.submit(self._run, work.id, job)
+                self._waiting.append(job)
+                self._make_room(viewer)
+                self._pool.submit(self._run_waiting)
             elif job.future.done():
                 del self._running[work.id]
             job.look(viewer)
@@ -169,14 +187,55 @@ class Jobs:
                     job.give_up()
         self._memo.forget(fingerprint)
 
-    def _run(self, key: Key, job: Job[object]) -> object:
+    def _make_room(self, viewer: str) -> None:
+        """Under the guard: where too many wait, the oldest of this viewer, or at the address with most, gives way."""
+        waiting = [job for job in self._waiting if job.viewer == viewer]
+        if len(waiting) <= self._per_viewer:
+            [(most, _)] = Counter(_address(job.viewer) for job in self._waiting).most_common(1)
+            waiting = [job for job in self._waiting if _address(job.viewer) == most]
+            if len(self._waiting) <= self._most:
+                return
+        self._waiting.remove(waiting[0])
+        self._running.pop(waiting[0].key, None)
+        waiting[0].future.set_exception(GivenUp("others have asked for too much"))
+
+    def _next(self) -> Job[object] | None:
+        """The waiting job whose turn it is, unless those at work already are all that their addresses may have."""
+        with self._guard:
+            free = [job for job in self._waiting if self._at_work[_address(job.viewer)] < self._workers]
+            if not free:
+                return None
+            begun = Counter(self._begun), Counter(map(_address, self._begun))
+
+            def had(job: Job[object]) -> tuple[int, ...]:
+                address = _address(job.viewer)
+                return self._at_work[address], begun[1][address], begun[0][job.viewer]
+
+            job = min(reversed(free), key=had)
+            self._waiting.remove(job)
+            self._at_work[_address(job.viewer)] += 1
+            self._begun.append(job.viewer)
+            return job
+
+    def _run_waiting(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                self._run(job)
+            finally:
+                with self._guard:
+                    self._at_work[_address(job.viewer)] -= 1
+                    self._at_work += Counter()  # forgets those that are at zero
+
+    def _run(self, job: Job[object]) -> None:
         try:
-            result = self._memo.get(key, job.work)
-        except GivenUp:
-            self.drop(key, job)
-            raise
-        self.drop(key, job)  # any other failure stays until a viewer has seen it
-        return result
+            result = self._memo.get(job.key, job.work)
+        except BaseException as failure:
+            if isinstance(failure, GivenUp):  # any other failure stays until a viewer has seen it
+                self.drop(job.key, job)
+            job.future.set_exception(failure)
+        else:
+            self.drop(job.key, job)
+            job.future.set_result(result)
 
 
 @st.cache_resource(show_spinner=False)
@@ -195,14 +254,23 @@ def _cache_jobs() -> Jobs:
     return Jobs(workers=1)
 
 
+@st.cache_resource(show_spinner=False)
+def _process_jobs() -> Jobs:
+    return Jobs(limits.CHILDREN - 1, capacity=0, per_viewer=limits.QUERIES_PER_VIEWER, most=limits.QUERIES)
+
+
 def viewer() -> str:
-    """This browser session among all."""
-    return str(st.session_state.setdefault("routecal-viewer", uuid4().hex))
+    """This browser session among all: its address, a space, a name of its own."""
+    return str(st.session_state.setdefault("routecal-viewer", f"{st.context.headers.get(CLIENT, '')} {uuid4().hex}"))
+
+
+def _address(viewer: str) -> str:
+    return viewer.rpartition(" ")[0]
 
 
 def forget_jobs(fingerprint: str) -> None:
     """Drop all results of a cache."""
-    for each in (jobs(), _page_jobs(), _cache_jobs()):
+    for each in (jobs(), _page_jobs(), _cache_jobs(), _process_jobs()):
         each.forget(fingerprint)
 
 
@@ -238,3 +306,17 @@ def awaited(work: Work[Result], *, whole_cache: bool = False) -> Result:
     if job.future.exception() is not None:
         pool.drop(work.id, job)
     return job.future.result()
+
+
+def in_process(name: str, compute: Callable[[Progress], Result]) -> Result:
+    """What a limited process makes of a file or a question: waited for, and ended with the viewer's session."""
+    pool, work = _process_jobs(), Work((name, uuid4()), viewer(), compute)
+    job = pool.watch(work, viewer())
+    while not job.future.done():
+        job.look(viewer())
+        wait([job.future], timeout=_GLANCE)
+    pool.drop(work.id, job)
+    try:
+        return job.future.result()
+    except GivenUp as error:
+        raise LimitExceeded("other viewers keep the server busy; try again in a moment") from error

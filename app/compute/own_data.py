@@ -7,13 +7,14 @@ from pathlib import Path
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.compute.jobs import forget_jobs
+from app.compute.jobs import forget_jobs, in_process, viewer
 from app.compute.keep import forget
 from engine.core.errors import CacheError
+from engine.importing import ColumnMapping, RunIdentity
 from engine.importing.readers import Table
-from engine.sandbox.run import read_isolated
-from engine.store import Cache, RunRecord, open_cache
-from engine.store.publish import publish_own, remove_abandoned_own, remove_own
+from engine.sandbox.run import publish_isolated, read_isolated
+from engine.store import Cache, open_cache
+from engine.store.publish import remove_abandoned_own, remove_own
 
 OWN = "your data"
 """How it is called among the caches. In another session the name means nothing, so a link to it opens nothing."""
@@ -22,15 +23,18 @@ OWN = "your data"
 class Own:
     """At most one cache; `release` is called from the server's own thread when the session ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, viewer: str = "") -> None:
+        self.content: tuple[bytes | Path, str] = b"", ""
+        """The file that was read last, and its name."""
+        self.viewer = viewer
         self.cache: Cache | None = None
         self.source: Hashable = None
         self._released = False
         self._guard = threading.Lock()
 
-    def take(self, record: RunRecord, source: Hashable = None) -> None:
-        """Make this run the viewer's data, in place of any before it; `source` says what it was made of."""
-        cache = open_cache(publish_own(record))
+    def take(self, path: Path, source: Hashable = None) -> None:
+        """Make this cache the viewer's data, in place of any before it; `source` says what it was made of."""
+        cache = open_cache(path)
         with self._guard:
             if self._released:
                 unwanted = cache
@@ -47,7 +51,8 @@ class Own:
     def release(self) -> None:
         """Remove it for good: whatever comes later is removed at once."""
         with self._guard:
-            self._released = True
+            self._released, self.content = True, (b"", "")
+        forget_jobs(self.viewer)
         self.let_go()
 
 
@@ -68,7 +73,7 @@ def _tidied() -> bool:
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=Own.release)
 def _own() -> Own:
-    return Own()
+    return Own(viewer())
 
 
 def own() -> Own:
@@ -87,7 +92,8 @@ def is_own(fingerprint: str) -> bool:
 
 @st.cache_resource(scope="session", max_entries=1, show_spinner="Reading the file")
 def _read(identity: Hashable, _content: bytes | Path, _name: str) -> Table:  # noqa: ARG001  (part of the key)
-    return read_isolated(_content.open("rb") if isinstance(_content, Path) else _content, _name)
+    source = _content.open("rb") if isinstance(_content, Path) else _content
+    return in_process("read", lambda progress: read_isolated(source, _name, progress=progress))
 
 
 def _state(path: Path) -> tuple[int, ...]:
@@ -99,6 +105,21 @@ def _state(path: Path) -> tuple[int, ...]:
 def read_upload(identity: str, content: bytes | Path, name: str) -> Table:
     """The table in a file, read by a limited process; `identity` tells one file from the next."""
     try:
-        return _read((identity, _state(content) if isinstance(content, Path) else 0), content, name)
+        table = _read((identity, _state(content) if isinstance(content, Path) else 0), content, name)
     except OSError as error:
         raise CacheError(f"{name} cannot be opened any more") from error
+    own().content = content, table.name
+    return table
+
+
+def take_upload(mapping: ColumnMapping, source: Hashable) -> None:
+    """Make the file that was read last the viewer's cache: written by a limited process, removed with the session."""
+    mine = own()
+    content, name = mine.content
+    identity = RunIdentity(
+        "your-data", suite="yours", backbone="your model", dataset=Path(name).stem, variant="uploaded"
+    )
+    in_process(
+        "publish",
+        lambda progress: mine.take(publish_isolated(content, name, mapping, identity, progress=progress), source),
+    )

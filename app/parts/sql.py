@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.compute.jobs import in_process
 from app.shell.page import Page
 from app.shell.wording import plain
 from engine.core.errors import RouteCalError
@@ -41,7 +42,11 @@ def show_sql(page: Page) -> None:
             st.session_state[_ANSWER] = None
             with st.spinner("Running the query"):
                 try:
-                    st.session_state[_ANSWER] = (key, ask(cache.path, sql, of=cache.identity, seconds=seconds))
+                    answer = in_process(
+                        "ask",
+                        lambda progress: ask(cache.path, sql, of=cache.identity, seconds=seconds, progress=progress),
+                    )
+                    st.session_state[_ANSWER] = (key, answer)
                 except RouteCalError as error:
                     st.error(plain(str(error)), icon=":material/block:")
     with right:

@@ -7,19 +7,18 @@ import pandas as pd
 import streamlit as st
 
 from app.compute.cache import available_caches
-from app.compute.own_data import OWN, own, read_upload
+from app.compute.own_data import OWN, own, read_upload, take_upload
 from app.serving.local_files import local_files
 from app.shell.sidebar import set_slice
 from app.shell.wording import plain
 from app.state.selection import Slice
 from engine.core.errors import RouteCalError
 from engine.core.limits import UPLOAD_BYTES
-from engine.importing import ColumnMapping, RunIdentity, build_record, guess_mapping
+from engine.importing import ColumnMapping, guess_mapping
 from engine.importing.checking import N_COLUMNS, Problem, find_problems, first_rows, understood
 from engine.importing.examples import EXAMPLE_NAME, TEMPLATE, TEMPLATE_NAME, example_csv
 from engine.importing.mapping import column_groups, with_extra
 from engine.importing.readers import FORMATS, Table
-from engine.store import RunRecord
 
 MAX_MEGABYTES = UPLOAD_BYTES // 1_000_000
 NONE = "none"
@@ -162,19 +161,10 @@ def _listed(problems: tuple[Problem, ...]) -> pd.DataFrame:
     )
 
 
-def _record(table: Table, mapping: ColumnMapping) -> RunRecord:
-    stem = Path(table.name).stem
-    identity = RunIdentity("your-data", suite="yours", backbone="your model", dataset=stem, variant="uploaded")
-    return build_record(
-        table.columns, mapping, identity, {"source": f"import of {table.name}", "data_fingerprint": table.fingerprint}
-    )
-
-
 def _take(table: Table, mapping: ColumnMapping) -> None:
     """Make it the viewer's cache and turn the sidebar to it, to all of its samples and to a feature that it has."""
     try:
-        record = _record(table, mapping)
-        own().take(record, (table.fingerprint, mapping))
+        take_upload(mapping, (table.fingerprint, mapping))
     except RouteCalError as error:
         st.session_state[_REFUSED] = str(error)
         return
@@ -182,8 +172,9 @@ def _take(table: Table, mapping: ColumnMapping) -> None:
     set_slice(Slice())
     if "population" in st.session_state:
         st.session_state["population"] = "diagnostic"
-    if record.n_layers == 0:
-        score = record.extra_names[0] if record.extra else "pred_entropy" if record.has_logits else "confidence"
+    if not mapping.profile:
+        has_logits = mapping.logits or mapping.probabilities
+        score = mapping.extra[0] if mapping.extra else "pred_entropy" if has_logits else "confidence"
         st.session_state["feature"] = score
 
 

@@ -38,12 +38,12 @@ class BackOff:
 
     def wait(self, address: str) -> float:
         """Seconds until a guess from there is looked at; 0 for now."""
-        return max(self._left(_house(address)), self._left(_EVERYBODY))
+        return max(self._left(house(address)), self._left(_EVERYBODY))
 
     def failed(self, address: str) -> None:
         """A guess was wrong."""
         now = self._clock()
-        for key, pace in ((_house(address), EACH), (_EVERYBODY, ALL)):
+        for key, pace in ((house(address), EACH), (_EVERYBODY, ALL)):
             count, due = self._wrong.pop(key, (0, now))
             count = 1 if now - due > FORGOTTEN else count + 1
             beyond = count - pace.free
@@ -53,14 +53,14 @@ class BackOff:
 
     def entered(self, address: str) -> None:
         """A guess was right."""
-        self._wrong.pop(_house(address), None)
+        self._wrong.pop(house(address), None)
 
     def _left(self, key: str) -> float:
         _, due = self._wrong.get(key, (0, 0.0))
         return max(due - self._clock(), 0.0)
 
 
-def _house(address: str) -> str:
+def house(address: str) -> str:
     """An IPv6 customer has 2^64 addresses."""
     try:
         known = ip_address(address)

@@ -15,7 +15,7 @@ import os
 import socket
 from ipaddress import ip_address
 from math import ceil
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import streamlit as st
 from starlette.datastructures import MutableHeaders
@@ -23,13 +23,15 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.serving.backoff import BackOff
+from app.serving.backoff import BackOff, house
 from app.serving.log import LOG
-from app.serving.uploads import Uploads, kept_by_streamlit
+from app.serving.uploads import Uploads, drop_departed, kept_by_streamlit
 from engine.core.errors import InvalidInput
 from engine.core.limits import UPLOAD_SECONDS
 
 PASSWORD, USER_HEADER, HOSTS = "ROUTECAL_PASSWORD", "ROUTECAL_USER_HEADER", "ROUTECAL_HOSTS"
+CLIENT = "RouteCal-Client"
+"""The header in which pages are told who somebody is."""
 _COOKIE = "routecal-entered"
 _GUESS_BYTES = 4096
 _OPEN = frozenset({"health", "host-config", "stream", "upload_file", "bidi-components"})
@@ -78,7 +80,11 @@ class Gate:
         if answer is None and self._password and not self._is_open_to(HTTPConnection(scope)):
             answer = await self._at_the_door(scope, receive)
         if answer is None:
-            answer = await self._let_in(scope, receive, send_with_headers)
+            try:
+                answer = await self._let_in(self._introduced(scope), receive, send_with_headers)
+            finally:
+                if scope["type"] == "websocket" or scope["method"] == "PUT":
+                    drop_departed()
         if answer is not None:
             await answer(scope, receive, send_with_headers)
 
@@ -123,7 +129,7 @@ class Gate:
         if int(length) > _GUESS_BYTES:
             return PlainTextResponse("Too long", 413)
         word = parse_qs((await asked.body()).decode(errors="replace")).get("password", [""])[0]
-        client = asked.client.host if asked.client else ""
+        client = _client(asked)
         wait = self._guesses.wait(client)
         if wait > 0:
             return _form(f"Too many wrong passwords. Try again in {ceil(wait)} s.", 429)
@@ -137,6 +143,14 @@ class Gate:
         secure = asked.url.scheme == "https"
         answer.set_cookie(_COOKIE, self._token, httponly=True, samesite="lax", secure=secure)
         return answer
+
+    def _introduced(self, scope: Scope) -> Scope:
+        """With a header that says who this is, for queues that are fair: the proxy's word, or else the address."""
+        asked = HTTPConnection(scope)
+        who = asked.headers.get(self._user_header, "") if self._user_header else ""
+        name = CLIENT.lower().encode()
+        others = [pair for pair in scope["headers"] if pair[0].lower() != name]
+        return {**scope, "headers": [*others, (name, quote(who or house(_client(asked))).encode())]}
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """On to Streamlit; an upload only where there is room for it, and not for ever."""
@@ -163,6 +177,10 @@ class Gate:
 def _core_of(asked: HTTPConnection) -> str:
     """What of Streamlit's own is asked for, such as "health", below whatever path the dashboard is served."""
     return str(asked.scope["path"]).partition("/_stcore/")[2]
+
+
+def _client(asked: HTTPConnection) -> str:
+    return asked.client.host if asked.client else ""
 
 
 def _is_address(name: str) -> bool:

@@ -46,3 +46,12 @@ def kept_by_streamlit() -> dict[str, int]:
     """Bytes of uploaded files by session."""
     storage = runtime.get_instance().uploaded_file_mgr.file_storage if runtime.exists() else {}
     return {session: sum(len(file.data) for file in list(files.values())) for session, files in list(storage.items())}
+
+
+def drop_departed() -> None:
+    """Streamlit keeps the files of a lost session until somebody else leaves, a minute later; nobody needs them."""
+    if runtime.exists():
+        server = runtime.get_instance()
+        for session in list(server.uploaded_file_mgr.file_storage):
+            if not server.is_active_session(session):
+                server.uploaded_file_mgr.remove_session_files(session)

@@ -24,17 +24,22 @@ from numpy.typing import NDArray
 
 from engine.core import limits
 from engine.core.errors import CacheError, InvalidInput, RouteCalError, UnknownName
+from engine.core.types import Progress, silent
+from engine.importing import ColumnMapping, RunIdentity
 from engine.importing.readers import FORMATS, Limits, Table, read_npz
 from engine.sandbox.child import REFUSED
 from engine.sandbox.import_child import HEAD
 from engine.store.identity import Identity, open_regular
+from engine.store.publish import publish_own
 from engine.store.record import check_name
 from engine.store.schema import COLUMN_NOTES
 
-_CHILD, _IMPORT_CHILD, _SQL_CHILD = (
-    Path(__file__).with_name(name) for name in ("child.py", "import_child.py", "sql_child.py")
+_CHILD, _IMPORT_CHILD, _PUBLISH_CHILD, _SQL_CHILD = (
+    Path(__file__).with_name(name) for name in ("child.py", "import_child.py", "publish_child.py", "sql_child.py")
 )
 _NO_ROOM = "the server has no room left for this; try again later"
+_GLANCE = 0.25
+"""Seconds between two looks at a child."""
 _slots = threading.BoundedSemaphore(limits.CHILDREN)
 UPLOAD_LIMITS = Limits(limits.UPLOAD_BYTES, limits.UPLOAD_ROWS, limits.UPLOAD_COLUMNS)
 """Of a file at a dashboard, on disk and unpacked; `python -m cache_builder import` takes larger ones."""
@@ -61,15 +66,19 @@ class Allowance:
 
 
 UPLOAD_ALLOWANCE = Allowance(memory_bytes=3 << 29, cpu_seconds=20, wall_seconds=30, output_bytes=150_000_000)
+PUBLISH_ALLOWANCE = Allowance(memory_bytes=3 << 30, cpu_seconds=40, wall_seconds=60, output_bytes=300_000_000)
 SQL_ALLOWANCE = Allowance(memory_bytes=5 << 28, cpu_seconds=12, wall_seconds=20, output_bytes=64 << 20)
 """Of which most is for the start on a busy machine: a query has the seconds that it is given."""
 
 
-def run_limited(script: Path, request: Mapping[str, Any], file: IO[bytes], allowance: Allowance) -> IO[bytes]:
+def run_limited(
+    script: Path, request: Mapping[str, Any], file: IO[bytes], allowance: Allowance, progress: Progress = silent
+) -> IO[bytes]:
     """Run `main(request, file, output)` of a script over an open file; returns what it wrote, from the start.
 
     `file` must be a real file, not a buffer. Reasons that the script gives come back as `InvalidInput`; overruns and
     crashes as `LimitExceeded`. At most two children work at a time; others wait for their turn.
+    progress : called while the child works; what it raises ends the child.
     """
     deadline = time.monotonic() + allowance.wall_seconds
     if not _slots.acquire(timeout=allowance.wall_seconds):
@@ -79,7 +88,7 @@ def run_limited(script: Path, request: Mapping[str, Any], file: IO[bytes], allow
         seconds = max(deadline - time.monotonic(), allowance.wall_seconds / 2)
         output = _scratch_file()
         try:
-            status = _run(script, request, file.fileno(), output, allowance, seconds)
+            status = _run(script, request, file.fileno(), output, allowance, seconds, progress)
             output.seek(0)
             if status == REFUSED:
                 raise _reason(output)
@@ -94,7 +103,13 @@ def run_limited(script: Path, request: Mapping[str, Any], file: IO[bytes], allow
 
 
 def _run(
-    script: Path, request: Mapping[str, Any], file: int, output: IO[bytes], allowance: Allowance, seconds: float
+    script: Path,
+    request: Mapping[str, Any],
+    file: int,
+    output: IO[bytes],
+    allowance: Allowance,
+    seconds: float,
+    progress: Progress,
 ) -> int:
     order = {"script": str(script), "file": file, "limits": asdict(allowance), "request": dict(request)}
     process = subprocess.Popen(
@@ -108,9 +123,15 @@ def _run(
         start_new_session=True,
     )
     try:
-        process.communicate(json.dumps(order).encode(), timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise LimitExceeded(f"stopped after {allowance.wall_seconds:g} seconds") from error
+        rest: bytes | None = json.dumps(order).encode()
+        until = time.monotonic() + seconds
+        while process.returncode is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(rest, timeout=min(_GLANCE, seconds))
+            rest = None  # what is left of it, communicate remembers
+            if process.returncode is None and time.monotonic() > until:
+                raise LimitExceeded(f"stopped after {allowance.wall_seconds:g} seconds")
+            progress(1 - max(until - time.monotonic(), 0) / seconds, "at work")
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # with whatever it started: the child leads a session of its own
@@ -163,7 +184,11 @@ def _scratch_file() -> IO[bytes]:
 
 
 def read_isolated(
-    source: bytes | IO[bytes], name: str, allowed: Limits = UPLOAD_LIMITS, allowance: Allowance = UPLOAD_ALLOWANCE
+    source: bytes | IO[bytes],
+    name: str,
+    allowed: Limits = UPLOAD_LIMITS,
+    allowance: Allowance = UPLOAD_ALLOWANCE,
+    progress: Progress = silent,
 ) -> Table:
     """The table in a file of somebody's, given as bytes or as an open file, read by a limited child process.
 
@@ -176,8 +201,22 @@ def read_isolated(
         allowed.check_bytes("file", len(source))
         source = as_file(source)
     request = {"name": name[-200:], "limits": asdict(allowed)}
-    with source, run_limited(_IMPORT_CHILD, request, source, allowance) as output:
+    with source, run_limited(_IMPORT_CHILD, request, source, allowance, progress) as output:
         return _believed(output)
+
+
+def publish_isolated(
+    source: bytes | Path, name: str, mapping: ColumnMapping, identity: RunIdentity, progress: Progress = silent
+) -> Path:
+    """A cache of its own (`publish_own`) made of somebody's file, read and written by a limited child process."""
+    request = {"name": name[-200:], "limits": asdict(UPLOAD_LIMITS)}
+    request |= {"mapping": asdict(mapping), "identity": asdict(identity)}
+
+    def write(folder: Path) -> None:
+        with as_file(source) if isinstance(source, bytes) else source.open("rb") as file:
+            run_limited(_PUBLISH_CHILD, request | {"folder": str(folder)}, file, PUBLISH_ALLOWANCE, progress).close()
+
+    return publish_own(write)
 
 
 def _believed(output: IO[bytes]) -> Table:
@@ -213,6 +252,7 @@ def ask(
     *,
     of: Identity | None = None,
     seconds: float = limits.QUERY_SECONDS,
+    progress: Progress = silent,
 ) -> Answer:
     """Run one SELECT over a cache file in a child process.
 
@@ -234,7 +274,7 @@ def ask(
     except CacheError as error:
         raise CacheError("the cache file is gone; reload the page") from error
     meant = Identity.of(file) if of is None else of
-    with file, _whole(file, path, meant), run_limited(_SQL_CHILD, request, file, allowance) as output:
+    with file, _whole(file, path, meant), run_limited(_SQL_CHILD, request, file, allowance, progress) as output:
         try:
             told = json.load(output)
             head, rows = told["head"], told["rows"]

@@ -43,6 +43,7 @@ _WHOLE_RUNS = f"""
         AND coalesce(outputs.n, 0) = CASE WHEN has_logits THEN n_samples ELSE 0 END
         AND coalesce(named.n, 0) = n_layers"""
 """Runs with as many samples, logits and layers as they should have; only the columns of run ids are read."""
+OWN_FILE = "own.duckdb"
 _OWN_PREFIX = "routecal-own"
 _OWN_FOLDER = re.compile(rf"{_OWN_PREFIX}-(?P<host>[0-9a-f]{{8}})-(?P<process>\d+)-\w+")
 _own_folders: set[Path] = set()
@@ -278,18 +279,23 @@ def _lists_from_matrix(matrix: FloatArray) -> pa.Array:
     return pa.LargeListArray.from_arrays(offsets, np.ascontiguousarray(matrix).reshape(-1))
 
 
-def publish_own(record: RunRecord) -> Path:
-    """Publish one run into a folder of its own and return the path of the cache."""
+def publish_own(write: Callable[[Path], object]) -> Path:
+    """The path of a cache in a folder of its own, where `write`, such as `write_own` of a run, has put it."""
     folder = Path(tempfile.mkdtemp(prefix=f"{_OWN_PREFIX}-{HOST}-{os.getpid()}-"))
     _own_folders.add(folder)
     try:
-        write_shard(record, folder / "shards")
-        publish(folder / "shards", folder / "own.duckdb")
-        shutil.rmtree(folder / "shards")
+        write(folder)
     except BaseException:
-        remove_own(folder / "own.duckdb")
+        remove_own(folder / OWN_FILE)
         raise
-    return folder / "own.duckdb"
+    return folder / OWN_FILE
+
+
+def write_own(record: RunRecord, folder: Path) -> None:
+    """Publish one run there, and nothing else."""
+    write_shard(record, folder / "shards")
+    publish(folder / "shards", folder / OWN_FILE)
+    shutil.rmtree(folder / "shards")
 
 
 def remove_own(path: Path) -> None:

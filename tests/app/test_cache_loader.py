@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import weakref
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.compute.cache import feature_of, load_run
 from app.compute.keep import forget
@@ -15,7 +19,7 @@ from app.state.view import View
 from engine.core.errors import InvalidInput, MissingData
 from engine.features import feature
 from engine.store import Cache, open_cache
-from tests.app.driver import published
+from tests.app.driver import ROOT, published
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +78,14 @@ def test_wide_columns_are_read_when_asked_for(cache: Cache, monkeypatch):
     assert few.extra.keys() == whole.extra.keys()
     with pytest.raises(InvalidInput, match="logits"):
         _ = run.logits
+
+
+def test_the_words_of_a_foreign_cache_are_not_markdown(cache_of_kinds: Path, tmp_path: Path, monkeypatch):
+    """A picture in them would tell its owner who looks at the file."""
+    monkeypatch.setenv("ROUTECAL_CACHE", str(tmp_path / "a.duckdb"))
+    shutil.copyfile(cache_of_kinds, tmp_path / "a.duckdb")
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("UPDATE meta SET value = '![x](http://evil.example/)' WHERE key = 'schema_version'")
+    app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=600).run()
+    (told,) = [alert.value for alert in app.warning if "evil" in alert.value]
+    assert r"!\[x\](http" in told

@@ -12,13 +12,17 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from websockets.exceptions import InvalidStatus
 
 from app.registry import page_for
-from app.serving.backoff import ALL, EACH, FORGOTTEN, BackOff
-from app.serving.gate import HOSTS, PASSWORD, USER_HEADER, Gate
+from app.serving import uploads
+from app.serving.backoff import ALL, EACH, FORGOTTEN, BackOff, house
+from app.serving.gate import CLIENT, HOSTS, PASSWORD, USER_HEADER, Gate
 from app.serving.uploads import Uploads
 from engine.core.errors import InvalidInput
 from engine.core.limits import ALL_BYTES, SESSION_BYTES, UPLOAD_BYTES
@@ -181,6 +185,23 @@ def test_who_lacks_the_proxys_header_is_turned_away(monkeypatch):
     assert run_through(meet()) == [403, 403, 403, 200, 200]
 
 
+def test_pages_hear_who_somebody_is_and_not_from_himself(monkeypatch):
+    """By the proxy's word where there is one, or else by address: queues are fair between these."""
+    heard: list[list[str]] = []
+
+    async def inside(scope, _receive, send) -> None:
+        heard.append([value.decode() for name, value in scope["headers"] if name.decode().lower() == CLIENT.lower()])
+        await Inside()(scope, None, send)
+
+    async def meet() -> None:
+        assert await status_of(Gate(inside), client="2001:db8::1", **{CLIENT: "somebody else"}) == 200
+        monkeypatch.setenv(USER_HEADER, "X-Forwarded-User")
+        assert await status_of(Gate(inside), **{"x_forwarded_user": "Ada L", CLIENT: "Bob"}) == 200
+
+    run_through(meet())
+    assert heard == [[house("2001:db8::1")], ["Ada%20L"]]
+
+
 def test_guesses_become_slow(monkeypatch):
     """The right word is not even looked at while an address has to wait; others may enter."""
     monkeypatch.setenv(PASSWORD, WORD)
@@ -266,23 +287,38 @@ def test_an_ipv6_house_is_one_address():
 def test_uploads_have_bounds_each_and_together():
     """Of a file, of a session's, and of all; what is kept counts with what is on its way."""
     kept: dict[str, int] = {}
-    uploads = Uploads(lambda: kept)
-    with pytest.raises(InvalidInput, match="100 MB"), uploads.admit("a", UPLOAD_BYTES + 2_000_000):
+    bounds = Uploads(lambda: kept)
+    with pytest.raises(InvalidInput, match="100 MB"), bounds.admit("a", UPLOAD_BYTES + 2_000_000):
         pass
-    with uploads.admit("a", UPLOAD_BYTES), uploads.admit("a", UPLOAD_BYTES):
-        with pytest.raises(InvalidInput, match="of one viewer"), uploads.admit("a", SESSION_BYTES // 10):
+    with bounds.admit("a", UPLOAD_BYTES), bounds.admit("a", UPLOAD_BYTES):
+        with pytest.raises(InvalidInput, match="of one viewer"), bounds.admit("a", SESSION_BYTES // 10):
             pass
-        with uploads.admit("b", UPLOAD_BYTES):
+        with bounds.admit("b", UPLOAD_BYTES):
             pass
     kept["a"] = SESSION_BYTES - 10
-    with pytest.raises(InvalidInput), uploads.admit("a", 2_000_000):
+    with pytest.raises(InvalidInput), bounds.admit("a", 2_000_000):
         pass
     kept |= {str(number): SESSION_BYTES for number in range(ALL_BYTES // SESSION_BYTES)}
-    with pytest.raises(InvalidInput, match="of all viewers"), uploads.admit("c", 1_000_000):
+    with pytest.raises(InvalidInput, match="of all viewers"), bounds.admit("c", 1_000_000):
         pass
     kept.clear()
-    with uploads.admit("c", UPLOAD_BYTES):
+    with bounds.admit("c", UPLOAD_BYTES):
         pass
+
+
+def test_the_files_of_who_has_left_are_dropped(monkeypatch):
+    manager = MemoryUploadedFileManager("/upload")
+    for session in ("here", "gone"):
+        manager.add_file(session, UploadedFileRec("1", "a.csv", "text/csv", b"12345"))
+    server = SimpleNamespace(uploaded_file_mgr=manager, is_active_session=lambda session: session == "here")
+    monkeypatch.setattr(uploads, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server))
+    assert uploads.kept_by_streamlit() == {"here": 5, "gone": 5}
+
+    async def leave() -> None:
+        assert await status_of(Gate(Inside()), "/_stcore/upload_file/here/2", "PUT", b"x") == 200
+
+    run_through(leave())
+    assert uploads.kept_by_streamlit() == {"here": 5}
 
 
 def test_an_upload_says_how_large_it_is_before_it_comes():

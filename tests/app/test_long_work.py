@@ -32,6 +32,14 @@ def until_given_up(progress: Progress) -> str:
     return "finished"
 
 
+def begin(own: Jobs, gate: threading.Event, viewer: str, name: str, of: str = "cache") -> Future[object]:
+    """A job that is at work."""
+    begun = threading.Event()
+    job = own.watch(work(lambda _progress: [begun.set(), gate.wait(60)][1], name, of), viewer)
+    assert begun.wait(60)
+    return job.future
+
+
 def test_two_viewers_share_a_job_and_its_result_is_remembered():
     own, gate, calls = Jobs(), threading.Event(), []
 
@@ -104,18 +112,65 @@ def test_a_viewer_who_saw_a_failure_does_not_take_away_what_another_began_since(
 
 def test_the_jobs_of_a_cache_that_is_gone_are_given_up_and_leave_nothing():
     own, gate = Jobs(workers=1), threading.Event()
-    at_work = own.watch(work(lambda _progress: gate.wait(60), of="gone-cache"), "a")
+    at_work = begin(own, gate, "a", "key", of="gone-cache")
     queued = own.watch(work(lambda _progress: 7, "other", "gone-cache"), "a")
     kept = own.watch(work(lambda _progress: 8), "a")
     own.forget("gone-cache")
     gate.set()
     assert kept.future.result(60) == 8
-    assert at_work.future.result(60) is True
+    assert at_work.result(60) is True
     with pytest.raises(GivenUp):
         queued.future.result(60)
     assert (
         own.find(work(until_given_up, of="gone-cache")) is own.find(work(until_given_up, "other", "gone-cache")) is None
     )
+
+
+def test_a_crowd_at_one_address_does_not_hold_up_another():
+    own, gate = Jobs(workers=1), threading.Event()
+    crowd = [own.watch(work(lambda _progress: gate.wait(60), f"job {n}"), f"crowd {n}") for n in range(40)]
+    assert own.watch(work(lambda _progress: 7, "mine"), "house me").future.result(60) == 7
+    assert not any(job.future.done() for job in crowd)
+    gate.set()
+    assert all(job.future.result(60) for job in crowd)
+
+
+def test_whoever_had_least_comes_next_and_among_equals_the_latest():
+    """Behind one address there may be a whole class; and nobody waits until a backlog is done."""
+    own, gate, order = Jobs(workers=1), threading.Event(), []
+    begin(own, gate, "class greedy", "first")
+    begun = [
+        own.watch(work(lambda _progress, name=name, viewer=viewer: order.append(f"{viewer} {name}"), name), viewer)
+        for viewer, name in (("class greedy", "a"), ("class b", "b"), ("class greedy", "c"), ("class d", "d"))
+    ]
+    gate.set()
+    wait([job.future for job in begun], timeout=60)
+    assert order == ["class d d", "class b b", "class greedy c", "class greedy a"]
+
+
+def test_what_one_viewer_and_all_may_ask_for_is_bounded():
+    """The oldest that waits gives way: of the viewer who asks for too much, or at the address with most."""
+    own, gate = Jobs(workers=1, per_viewer=2, most=4), threading.Event()
+
+    def ask(viewer: str, name: str) -> Future[object]:
+        return own.watch(work(lambda _progress: gate.wait(60), name), viewer).future
+
+    at_work = begin(own, gate, "a 1", "at work")
+    mine = [ask("a 1", str(number)) for number in range(3)]
+    assert isinstance(mine[0].exception(60), GivenUp)
+    others = [ask("a 2", "x"), ask("a 3", "y")]
+    begin(own, gate, "b 1", "at work too")
+    last = [ask("b 1", "z")]
+    assert isinstance(mine[1].exception(60), GivenUp)
+    gate.set()
+    assert all(future.result(60) for future in (at_work, mine[2], *others, *last))
+
+
+def test_a_viewer_is_known_by_address_and_session(monkeypatch):
+    monkeypatch.setattr(module.st, "session_state", {})
+    monkeypatch.setattr(module.st, "context", SimpleNamespace(headers={module.CLIENT: "192.0.2.1"}))
+    assert module.viewer().startswith("192.0.2.1 ")
+    assert module.viewer() == module.viewer()
 
 
 def page(name: str, start: bool) -> AppTest:

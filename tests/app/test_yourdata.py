@@ -8,8 +8,11 @@ import os
 import pickle
 import re
 import struct
+import sys
 import tempfile
+import threading
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +32,14 @@ from app.registry import PAGES, page_for
 from app.serving.gate import USER_HEADER
 from app.serving.local_files import VARIABLE, local_files
 from engine.core.binning import tertiles
-from engine.core.types import RunData
+from engine.core.types import Progress, RunData
 from engine.importing.examples import EXAMPLE_NAME, example_csv
+from engine.store import RunRecord
+from engine.store.publish import publish_own, write_own
 from engine.verdict import judge
 from engine.verdict.features import judge_scores
 from tests.app.driver import ROOT, open_app, shown, verdict
+from tests.app.test_long_work import until_given_up
 
 SESSION = "test session id"  # what AppTest calls every session
 RNG = np.random.default_rng(5)
@@ -186,6 +192,38 @@ def test_the_scores_are_those_of_the_slice(cache_of_kinds: Path, monkeypatch):
     assert app.selectbox(key="outcome").value == "all"
 
 
+def test_an_upload_is_published_in_a_limited_process(cache_of_kinds: Path, monkeypatch):
+    """Nothing of it is written or computed by the server."""
+    app = bring(open_app(cache_of_kinds, monkeypatch, "yourdata"), "mine.csv", csv(PLAIN))
+    for module, name in (
+        ("store.publish", "publish"),
+        ("store.publish", "write_shard"),
+        ("importing.build", "build_record"),
+    ):
+        monkeypatch.setattr(sys.modules[f"engine.{module}"], name, lambda *_: pytest.fail("in the server"))
+    press(app, "Use this data")
+    assert app.selectbox(key="cache").value == OWN
+    assert "your model · mine · uploaded" in shown(app)
+
+
+def test_work_on_a_file_ends_with_the_session(cache_of_kinds: Path, monkeypatch, scratch: Path):
+    """Publishing that would take a minute is stopped when its viewer has left; the server is free again."""
+    begun = threading.Event()
+
+    def endless(_source: object, _name: str, *_: object, progress: Progress) -> None:
+        begun.set()
+        until_given_up(progress)
+
+    monkeypatch.setattr("app.compute.own_data.publish_isolated", endless)
+    app = bring(open_app(cache_of_kinds, monkeypatch, "yourdata"), "mine.csv", csv(PLAIN))
+    leaving = threading.Thread(target=lambda: (begun.wait(60), clear_session_resource_cache(SESSION)))
+    leaving.start()
+    press(app, "Use this data")
+    leaving.join()
+    assert "keep the server busy" in app.error[-1].value
+    assert not list(scratch.glob("routecal-own-*"))
+
+
 def test_it_is_gone_when_the_session_ends(cache_of_kinds: Path, monkeypatch, scratch: Path):
     n = 577  # found again by its size
     app = open_app(cache_of_kinds, monkeypatch, "yourdata")
@@ -208,18 +246,22 @@ def test_a_link_to_somebodys_data_opens_nothing(cache_of_kinds: Path, monkeypatc
     assert "your model" not in shown(app)
 
 
+def published(record: RunRecord) -> Path:
+    return publish_own(partial(write_own, record))
+
+
 def test_data_that_arrives_after_the_end_is_removed_at_once(make_run, scratch: Path):
     mine = Own()
     mine.release()
-    mine.take(make_run("late", n=50))
+    mine.take(published(make_run("late", n=50)))
     assert mine.cache is None
     assert not list(scratch.glob("routecal-own-*"))
 
 
 def test_new_data_takes_the_place_of_the_old(make_run, scratch: Path):
     mine = Own()
-    mine.take(make_run("first", n=50))
-    mine.take(make_run("second", n=50))
+    mine.take(published(make_run("first", n=50)))
+    mine.take(published(make_run("second", n=50)))
     assert mine.cache.runs()["run_id"].tolist() == ["second"]
     assert len(list(scratch.glob("routecal-own-*"))) == 1
     mine.let_go()
@@ -228,7 +270,7 @@ def test_new_data_takes_the_place_of_the_old(make_run, scratch: Path):
 
 def test_a_session_that_ends_while_data_arrives_leaves_nothing(make_run, scratch: Path):
     mine = Own()
-    mine.take(make_run("first", n=50))
+    mine.take(published(make_run("first", n=50)))
     lock = mine._guard
 
     class EndsMeanwhile:
@@ -243,7 +285,7 @@ def test_a_session_that_ends_while_data_arrives_leaves_nothing(make_run, scratch
             mine.release()
 
     mine._guard = EndsMeanwhile()
-    mine.take(make_run("second", n=50))
+    mine.take(published(make_run("second", n=50)))
     assert mine.cache is None
     assert not list(scratch.glob("routecal-own-*"))
 

@@ -30,14 +30,14 @@ import numpy as np
 from engine.core.errors import RouteCalError
 from engine.sandbox.run import read_isolated
 from engine.store import RunRecord
-from engine.store.publish import publish_own
+from engine.store.publish import publish_own, write_own
 from engine.sandbox.run import ask
 names = dict.fromkeys(("run_id", "suite", "backbone", "dataset", "variant"), "a")
 record = RunRecord(**names, confidence=np.random.default_rng(0).random(50_000), correct=np.ones(50_000))
 for work in (
     lambda: ask(Path(sys.argv[2]), "SELECT * FROM samples"),
     lambda: read_isolated(b"confidence,correct\\n" + b"0.5,1\\n" * 50_000, "mine.csv"),
-    lambda: publish_own(record),
+    lambda: publish_own(lambda folder: write_own(record, folder)),
 ):
     try:
         print("done", work())

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.core.errors import InvalidInput
-from engine.sandbox.run import Allowance, LimitExceeded, as_file, run_limited
+from engine.importing import ColumnMapping, RunIdentity
+from engine.sandbox.run import Allowance, LimitExceeded, as_file, publish_isolated, run_limited
+from engine.store import open_cache
+from engine.store.publish import remove_own
 
 SMALL = Allowance(memory_bytes=300 << 20, cpu_seconds=2, wall_seconds=120, output_bytes=1 << 20)
 BRIEF = replace(SMALL, wall_seconds=4)
@@ -73,6 +81,54 @@ def test_overruns_are_stopped_within_the_limit(kind: str, tmp_path: Path):
     with pytest.raises(LimitExceeded, match=text):
         run(tmp_path, body, allowance=BRIEF if kind == "sleeping" else SMALL)
     assert time.monotonic() - start < SMALL.wall_seconds  # a minute and more to die, but not the ten of its sleep
+
+
+def test_a_child_that_nobody_wants_any_more_is_killed(tmp_path: Path):
+    """Whoever follows the work may end it; `progress` raises what comes out."""
+
+    class Left(Exception):
+        pass
+
+    looked = []
+
+    def progress(_share: float, _text: str) -> None:
+        looked.append(psutil.Process().children())
+        if len(looked) > 2:
+            raise Left
+
+    script = tmp_path / "script.py"
+    script.write_text("import time\ndef main(request, file, output): time.sleep(600)")
+    with as_file(b"") as file, pytest.raises(Left):
+        run_limited(script, {}, file, SMALL, progress)
+    (child,) = looked[-1]
+    assert not child.is_running()
+
+
+def test_a_published_upload_is_that_of_the_file(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mapping = ColumnMapping(confidence="confidence", correct="correct", extra=("score",))
+    lines = "".join(f"{0.5 + n / 1000},{n % 2},{n}\n" for n in range(400))
+    identity = RunIdentity("your-data", dataset="mine")
+    path = publish_isolated(f"confidence,correct,score\n{lines}".encode(), "mine.csv", mapping, identity)
+    with open_cache(path) as cache:
+        run = cache.load("your-data")
+        assert run.extra["score"].tolist() == list(range(400))
+        assert run.correct.tolist() == [False, True] * 200
+        assert cache.runs()["dataset"].tolist() == ["mine"]
+    remove_own(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_zeros_that_unpack_to_gigabytes_are_refused_by_name(tmp_path: Path, monkeypatch):
+    """Two rows of a million equal logits are 878 bytes of Parquet."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    logits = pa.array([[0.0] * 1_000_000] * 2, pa.list_(pa.float32()))
+    packed = io.BytesIO()
+    pq.write_table(pa.table({"logits": logits, "label": [0, 1]}), packed, compression="zstd")
+    mapping = ColumnMapping(logits=("logits",), label="label")
+    with pytest.raises(InvalidInput, match="32,768"):
+        publish_isolated(packed.getvalue(), "zeros.parquet", mapping, RunIdentity("your-data"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_reasons_come_back_as_text(tmp_path: Path):

@@ -7,13 +7,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine.store import open_cache
 from engine.store.atomic import HOST
-from engine.store.publish import publish_own, remove_abandoned_own, remove_own
+from engine.store.publish import publish_own, remove_abandoned_own, remove_own, write_own
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,7 +25,7 @@ def _place(tmp_path: Path, monkeypatch):
 
 
 def test_published_privately_and_removed(make_run, tmp_path: Path):
-    path = publish_own(make_run("mine", n=50))
+    path = publish_own(partial(write_own, make_run("mine", n=50)))
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [entry.name for entry in path.parent.iterdir()] == ["own.duckdb"]
     with open_cache(path) as cache:
@@ -41,7 +42,7 @@ def test_a_failed_publish_leaves_nothing(make_run, tmp_path: Path, monkeypatch):
 
     monkeypatch.setattr(sys.modules["engine.store.publish"], "publish", fail)
     with pytest.raises(RuntimeError, match="no room"):
-        publish_own(make_run("mine", n=50))
+        publish_own(partial(write_own, make_run("mine", n=50)))
     assert not list(tmp_path.iterdir())
 
 
@@ -65,10 +66,11 @@ def test_removed_when_the_server_ends(tmp_path: Path):
 import tempfile; tempfile.tempdir = {str(tmp_path)!r}
 import numpy as np
 from engine.store import RunRecord
-from engine.store.publish import publish_own
+from functools import partial
+from engine.store.publish import publish_own, write_own
 names = dict.fromkeys(("run_id", "suite", "backbone", "dataset", "variant"), "a")
 record = RunRecord(**names, confidence=np.ones(3), correct=np.ones(3))
-print(publish_own(record).exists())
+print(publish_own(partial(write_own, record)).exists())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
