@@ -44,6 +44,7 @@ def build() -> None:
         return
     with right:
         figure = tertile_curves(compute.gap(view, own), page.theme)
+        figure.layout.height *= 0.8  # tests, calibration and the table follow below it
         page.figure(figure, "own", alt="Accuracy against confidence by tertile of the scalar")
     judged = long_work("own", compute.verdict(view, own), label="Test this scalar")
     if judged is not None:

@@ -130,7 +130,7 @@ def claims_by_topic(results: list[ClaimResult], theme: Theme) -> go.Figure:
     differing = sum(1 for topic in topics if counts[topic]["differs"])
     fig = figure(
         theme, title=f"{differing} of {len(topics)} topics have a statement that differs", x="statements", y="",
-        height=116 + 26 * len(topics),
+        height=106 + 22 * len(topics),
     )  # fmt: skip
     list_axis(fig, topics, "")
     inks = {

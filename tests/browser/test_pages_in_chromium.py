@@ -22,7 +22,6 @@ DRAWN = """() => [...document.querySelectorAll('.js-plotly-plot')].map(
 HEIGHT = 900
 WITHOUT_FIGURE = {"yourdata"}  # as long as nobody has brought a file
 BOTTOM = "() => document.querySelector('.js-plotly-plot').getBoundingClientRect().bottom"
-SCROLLED = """() => document.querySelector('[data-testid="stMain"]').scrollTop"""
 LENGTH = """() => document.querySelector('[data-testid="stMain"]').scrollHeight"""
 # Wide and light for everybody; the two others are the same pages once more.
 WINDOWS = [
@@ -172,23 +171,6 @@ def test_the_welcome_card_starts_the_tour_and_stays_closed(visit, idle):
     page.reload()
     idle(page)
     expect(page.get_by_text("New here?")).to_have_count(0)
-
-
-def test_a_swipe_over_a_figure_scrolls_the_page_on_a_phone(browser, server, idle):
-    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page = phone.new_page()
-    page.goto(f"{server.address}/gap")
-    page.wait_for_selector('[data-testid="stApp"]')
-    idle(page)
-    figure = page.locator(".js-plotly-plot").first
-    figure.scroll_into_view_if_needed()
-    box, before = figure.bounding_box(), page.evaluate(SCROLLED)
-    assert box is not None
-    swipe = {"x": box["x"] + box["width"] / 2, "y": min(box["y"] + 150, 700), "yDistance": -200}
-    phone.new_cdp_session(page).send("Input.synthesizeScrollGesture", swipe | {"gestureSourceType": "touch"})
-    assert page.evaluate(SCROLLED) > before + 100
-    expect(page.locator(".modebar-container").first).not_to_be_visible()
-    phone.close()
 
 
 def test_download_page_is_self_contained(visit, tmp_path: Path):
