@@ -212,7 +212,9 @@ assert "torch" not in sys.modules
 sys.exit(code)
 """
     environment = os.environ | {"ROUTECAL_CACHE": str(tmp_path / "c.duckdb")}
-    for arguments in (importing, ["publish", str(tmp_path / "shards")], ["info"], ["verify", str(tmp_path / "shards")]):
+    shards = str(tmp_path / "shards")
+    # Answers need torch: `publish` has them computed by other processes, `verify` computes a sample itself.
+    for arguments in (importing, ["publish", shards], ["info"], ["verify", shards, "--sample", "0"]):
         finished = subprocess.run(
             [sys.executable, "-c", script, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
         )
