@@ -12,7 +12,7 @@ from app.shell.fragment import fragment
 from app.shell.headline import Headline
 from app.shell.long_work import long_work
 from app.shell.page import open_page
-from engine.core.labels import HEADLINES
+from engine.core.labels import TESTS
 from engine.features.search import FeatureSearch, search_candidates
 from engine.verdict.features import search_sentence
 
@@ -64,7 +64,7 @@ def search() -> FeatureSearch | None:
     left, right = st.columns([2, 3])
     with left:
         test = st.radio(
-            "Test", ["primary", "paper"], format_func=HEADLINES.__getitem__, key="test", bind="query-params",
+            "Test", ["verdict", "paper"], format_func=TESTS.__getitem__, key="test", bind="query-params",
             horizontal=True,
         )  # fmt: skip
         shuffles = st.select_slider(
@@ -110,13 +110,14 @@ else:
             parts.list_search(page, found, st.session_state["test"])
 page.how(r"""
 **The search** tries every layer's entropy $H_l$, the mean, spread, largest, smallest, range and slope of all layers,
-and each of them times confidence, by both tests. The smallest of $m$ p-values tends to be small by chance. Corrected
-p-values (Holm; for the best one that is $m\,p$) account for it, but assume that each single test is valid. **Shuffled
-routing** does not: whole routing rows are permuted among samples with similar confidence (the primary test's bins), and
-the whole search is repeated. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 +
-\#\text{shuffles})$. The grey area is where the best p must fall for that to be 5 % or less. **AR-CondCal** is fitted
+and each of them times confidence, by the verdict's test (trend and shape combined) and by the paper's. The smallest of
+$m$ p-values tends to be small by chance. Corrected p-values (Holm; for the best one that is $m\,p$) account for
+it, but assume that each single test is valid. **Shuffled routing** does not: whole routing rows are permuted among
+samples with similar confidence (the primary test's bins), and the whole search is
+repeated. Its p-value is $(1 + \#\{\text{shuffled best} \le \text{best}\}) / (1 + \#\text{shuffles})$. The
+grey area is where the best p must fall for that to be 5 % or less. **AR-CondCal** is fitted
 with your scalar on one half of all samples of the run and judged on the other; the worst tertile is one of the spread
 over all layers. The controls are the same kernel on confidence alone, and on confidence and predictive entropy;
-intervals come from 500 paired resamples and are simultaneous (Bonferroni).
+intervals are those of the Calibrators page, simultaneous (Bonferroni).
 """)
 page.finish()

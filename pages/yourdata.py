@@ -53,9 +53,9 @@ if mine and not view.refusal:
         "scores",
         names={
             "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
-            "primary_p": "p, primary", "primary_p_holm": "Holm, primary",
+            "verdict_p": "p, verdict", "verdict_p_holm": "Holm, verdict",
         },
-        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "primary_p", "primary_p_holm"), "p"),
+        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "verdict_p", "verdict_p_holm"), "p"),
     )  # fmt: skip
     page.caption("The verdict above is for the feature chosen in the sidebar.")
 if mine:

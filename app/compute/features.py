@@ -22,7 +22,7 @@ from engine.verdict.features import judge_scores, score_row
 
 KERNELS = ("nw_conf", "nw_conf_entropy", "nw_conf_routing")
 SCORES = ("ece", "worst_tertile_ece", "nll")
-TESTED = ("max_gap", "paper_p", "primary_p")
+TESTED = ("max_gap", "paper_p", "verdict_p")
 _NUMBERS = dict.fromkeys((*TESTED, *SCORES), np.float64)
 
 
@@ -136,7 +136,7 @@ def own_row(own: CustomFeature, judged: Verdict | None, fitted: Calibrated | Non
         return None
     row = {
         "label": f"yours: {own.label}",
-        **score_row(judged.paper, judged.primary),
+        **score_row(judged.paper, judged.p_value, judged.primary),
         **fitted.scores.reindex([own.name]).iloc[0],
     }
     return pd.DataFrame([row]).astype(_NUMBERS)

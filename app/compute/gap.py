@@ -28,7 +28,7 @@ def effect(view: View, rung: int) -> DecileEffect:
 
     def compute(_progress: Progress) -> DecileEffect:
         outputs = view.run_with_logits.logits if rung else None
-        return effect_by_decile(*view.samples, outputs=outputs, rung=rung)
+        return effect_by_decile(*view.samples, outputs=outputs, clusters=view.run.clusters, rung=rung)
 
     stored = (lambda: None) if rung else view.stored(EFFECT)
     return awaited(Work(("effect", view.selection.alone, rung), view.kept_by, compute, stored))

@@ -109,10 +109,10 @@ def contrasts_table(page: Page, contrasts: pd.DataFrame) -> None:
         frame,
         "contrasts",
         names={
-            "label": "Metric", "name": "AR-CondCal minus", "difference": "Difference", "error": "Standard error",
+            "label": "Metric", "name": "AR-CondCal minus", "difference": "Difference",
             "low": "Low", "high": "High", "verdict": "Clear",
         },
-        formats={"difference": "%+.4f", "error": "%.4f", "low": "%+.4f", "high": "%+.4f"},
+        formats={"difference": "%+.4f", "low": "%+.4f", "high": "%+.4f"},
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | 
         return
     table = named if own is None else pd.concat([named, own], ignore_index=True)
     page.text(
-        f"Features that this run has{'' if own is None else ', and yours'}: both tests on the samples chosen, and "
+        f"Features that this run has{'' if own is None else ', and yours'}: two tests on the samples chosen, and "
         "three scores of AR-CondCal with each on the held-out half (ECE overall and in the worst tertile, NLL).",
         "candidates",
     )
@@ -56,18 +56,18 @@ def list_candidates(page: Page, named: pd.DataFrame | None, own: pd.DataFrame | 
         table,
         "candidates",
         names={
-            "label": "Scalar", "max_gap": "Largest gap", "paper_p": "p, paper's", "primary_p": "p, primary",
+            "label": "Scalar", "max_gap": "Largest gap", "paper_p": "p, paper's", "verdict_p": "p, verdict",
             "ece": "ECE", "worst_tertile_ece": "Worst tertile", "nll": "NLL",
         },
         formats={
-            "max_gap": "%.3f", "paper_p": "p", "primary_p": "p", "ece": "%.4f",
+            "max_gap": "%.3f", "paper_p": "p", "verdict_p": "p", "ece": "%.4f",
             "worst_tertile_ece": "%.4f", "nll": "%.4f",
         },
     )  # fmt: skip
     if table.isna().to_numpy().any():
         page.text(
             "A dash stands where the run lacks logits for AR-CondCal, where no confidence bin holds "
-            "enough samples of both outer thirds, or (primary) where there are too few samples to match confidence.",
+            "enough samples of both outer thirds, or (verdict) where there are too few samples to match confidence.",
             "gaps",
         )
 
@@ -78,8 +78,8 @@ def list_search(page: Page, found: FeatureSearch, test: str) -> None:
         found.table.sort_values(test),
         "search",
         names={
-            "label": "Scalar", "primary": "p, primary", "primary_holm": "Holm, primary", "paper": "p, paper's",
+            "label": "Scalar", "verdict": "p, verdict", "verdict_holm": "Holm, verdict", "paper": "p, paper's",
             "paper_holm": "Holm, paper's",
         },
-        formats=dict.fromkeys(("primary", "primary_holm", "paper", "paper_holm"), "p"),
+        formats=dict.fromkeys(("verdict", "verdict_holm", "paper", "paper_holm"), "p"),
     )  # fmt: skip

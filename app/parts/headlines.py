@@ -113,7 +113,7 @@ def of_mechanism(profile: DepthProfile | None, relation: ErrorRelation, feature:
 
 def of_search(found: FeatureSearch, alpha: float = 0.05) -> Headline:
     """Feature lab: the best scalar beside the best on shuffled routing."""
-    p = found.tests["primary"].search_p
+    p = found.tests["verdict"].search_p
     if p is None or not found.matched:
         return Headline("cannot_tell", "Cannot tell: no scalar can be tested in this run")
     if p <= alpha:

@@ -160,7 +160,7 @@ def contrast_panel(contrasts: pd.DataFrame, metric: str, theme: Theme) -> go.Fig
     found = [
         f"{'lower' if row.difference < 0 else 'higher'} than {short_name(row.control)}" for row in clear.itertuples()
     ]
-    nothing = "one run, no spread to judge by" if rows["low"].isna().all() else "no clear difference"
+    nothing = "no interval from one run" if rows["low"].isna().all() else "no clear difference"
     title = f"{label}: {' and '.join(found) or nothing}"
     fig = _method_figure(theme, controls, title=title, x=f"Δ {label}", row=44)
     reference(fig, theme, x0=0, x1=0, y0=-0.5, y1=len(controls) - 0.5)

@@ -123,7 +123,7 @@ def kernel_contrasts(contrasts: pd.DataFrame, theme: Theme) -> go.Figure:
     clear = contrasts[contrasts["clear"].astype(bool)]
     better = int((clear["difference"] < 0).sum())
     title = f"AR-CondCal with this scalar is clearly better in {better} and clearly worse in {len(clear) - better} "
-    title += f"of {len(contrasts)} comparisons"
+    title += f"of {int(contrasts['low'].notna().sum())} comparisons"
     metrics = list(dict.fromkeys(contrasts["metric"]))
     drawn = row_figure(
         theme,

@@ -1,11 +1,11 @@
 """Methods compared: means over seeds, ranks, who leads and how firmly, the scoreboard, AR-CondCal and its controls."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm, t
+from scipy.stats import t
 
 from engine.benchmark.run import BenchmarkResult
 from engine.benchmark.scores import BOOTSTRAPPED, METRICS
@@ -108,8 +108,8 @@ def _check_metric(metric: str) -> None:
 def leader_in_run(result: BenchmarkResult, metric: str, *, alpha: float = 0.05) -> Leader | None:
     """The best method of one run; None if the run has no value of the metric (worst-tertile ECE without a profile).
 
-    Another method is clearly worse if its paired difference D to the best exceeds z error: error the standard deviation
-    of D over the bootstrap resamples, z the normal quantile of 1 - alpha / 2.
+    Another method is clearly worse if the interval of its difference to the best is above zero
+    (`BenchmarkResult.difference`, level 1 - alpha).
     """
     _check_metric(metric)
     validation.fraction("alpha", alpha)
@@ -121,11 +121,7 @@ def leader_in_run(result: BenchmarkResult, metric: str, *, alpha: float = 0.05) 
     rivals = [str(name) for name in competing.index if name != best]
     n_alike = None
     if result.n_bootstrap and metric in BOOTSTRAPPED:
-        z = float(norm.ppf(1 - alpha / 2))
-        errors = [result.error(name, best, metric) for name in rivals]
-        n_alike = sum(
-            competing[name] - competing[best] <= z * error for name, error in zip(rivals, errors, strict=True)
-        )
+        n_alike = sum(not result.difference(metric, name, best, 1 - alpha).low > 0 for name in rivals)
     return Leader(metric, best, float(competing[best]), float(values[REFERENCE]), len(rivals), n_alike)
 
 
@@ -199,7 +195,7 @@ def _places(rows: pd.DataFrame) -> list[int]:
 
 CONTRASTED = ("ece", "worst_tertile_ece", "nll")
 """The metrics on which AR-CondCal is set against its controls: the two of the paper's figure, and the likelihood."""
-COLUMNS = ["control", "metric", "difference", "error", "low", "high", "clear", "n"]
+COLUMNS = ["control", "metric", "difference", "low", "high", "clear", "n"]
 
 
 def contrast_in_run(
@@ -207,27 +203,23 @@ def contrast_in_run(
 ) -> pd.DataFrame:
     """AR-CondCal minus each control on the evaluated half of one run; negative where AR-CondCal is better.
 
-    Columns: control, metric, difference D, error (standard deviation of D over the bootstrap resamples, which all
-    methods share), low and high, clear (whether they leave out zero), n (resamples).
-    low, high = D -+ z error, z the normal quantile of 1 - alpha / 2m with m the number of rows (Bonferroni), so that
-    all intervals hold together. Percentiles would shift D, because resampling inflates every ECE. Noise inflates the
-    smaller of two ECEs more and so pulls D to zero: `clear` is sound, the size of a clear D is understated. Empty if
-    AR-CondCal was left out.
+    Columns: control, metric, difference D, low and high (`BenchmarkResult.difference`), clear (whether they leave out
+    zero), n (resamples). The level is 1 - alpha / m with m the number of rows that have an interval (Bonferroni), so
+    that all hold together. Empty if AR-CondCal was left out.
     """
-    _check(metrics, alpha, BOOTSTRAPPED)
+    _check(metrics, alpha, METRICS)
     if ROUTING not in result.methods:
         return pd.DataFrame(columns=COLUMNS)
     if not result.n_bootstrap:
         raise InvalidInput("result", "a benchmark with bootstrap resamples", "none")
-    values = result.table()[list(metrics)].to_dict("index")
-    rows = []
-    for metric in metrics:
-        for control in CONTROLS:
-            if control not in values:
-                continue
-            difference = float(values[ROUTING][metric]) - float(values[control][metric])
-            rows.append((control, metric, difference, result.error(ROUTING, control, metric), result.n_bootstrap))
-    return _with_intervals(rows, lambda level, _: float(norm.ppf(level)), alpha)
+    pairs = [(control, metric) for metric in metrics for control in CONTROLS if control in result.methods]
+    level = 1 - alpha / max(sum(metric in BOOTSTRAPPED for _, metric in pairs), 1)
+    found = []
+    for control, metric in pairs:
+        each = result.difference(metric, ROUTING, control, level)
+        clear = each.low > 0 or each.high < 0
+        found.append((control, metric, each.estimate, each.low, each.high, clear, result.n_bootstrap))
+    return pd.DataFrame(found, columns=COLUMNS)
 
 
 def contrast_over_seeds(
@@ -235,8 +227,8 @@ def contrast_over_seeds(
 ) -> pd.DataFrame:
     """The same from the tidy scores of several runs: the mean of the paired differences D_s over seeds.
 
-    error = s / sqrt(n), s the standard deviation of D_s (ddof 1); the quantile is Student's with n - 1 degrees of
-    freedom. Runs without AR-CondCal do not count; with one run there is no spread, so error, low and high are NaN.
+    low, high = D -+ q s / sqrt(n), s the standard deviation of D_s (ddof 1), q Student's quantile of 1 - alpha / 2m
+    with n - 1 degrees of freedom. Runs without AR-CondCal do not count; with one run there is no spread: both are NaN.
     """
     _check(metrics, alpha, METRICS)
     wide = scores.pivot_table(index="run_id", columns=["method", "metric"], values="value", dropna=False)
@@ -249,19 +241,12 @@ def contrast_over_seeds(
             if not paired.empty:
                 error = float(paired.std(ddof=1)) / len(paired) ** 0.5 if len(paired) > 1 else np.nan
                 rows.append((control, metric, float(paired.mean()), error, len(paired)))
-    return _with_intervals(rows, lambda level, n: float(t.ppf(level, n - 1)) if n > 1 else np.nan, alpha)
-
-
-def _with_intervals(
-    rows: list[tuple[str, str, float, float, int]], quantile: Callable[[float, int], float], alpha: float
-) -> pd.DataFrame:
-    """Rows (control, metric, difference, error, n) with intervals that hold together."""
     level = 1 - alpha / (2 * max(len(rows), 1))
     found = []
     for control, metric, difference, error, n in rows:
-        reach = quantile(level, n) * error
+        reach = float(t.ppf(level, n - 1)) * error if n > 1 else np.nan
         low, high = difference - reach, difference + reach
-        found.append((control, metric, difference, error, low, high, low > 0 or high < 0, n))
+        found.append((control, metric, difference, low, high, low > 0 or high < 0, n))
     return pd.DataFrame(found, columns=COLUMNS)
 
 

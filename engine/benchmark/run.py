@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from engine.benchmark.scores import (
     BOOTSTRAPPED,
@@ -19,11 +20,11 @@ from engine.benchmark.scores import (
 from engine.benchmark.setup import REFERENCE, ROUTING, TERTILE_FEATURE, check_methods, halve, make_calibrator
 from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
 from engine.core import validation
-from engine.core.binning import SPLIT_SEED, Matching
+from engine.core.binning import LEVEL, SPLIT_SEED, Matching
 from engine.core.labels import counted
 from engine.core.types import BEHIND, BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
-from engine.metrics.debiased import debiased_ece
+from engine.metrics.debiased import DebiasedEce, debiased_difference, debiased_ece
 
 N_BOOTSTRAP = 500
 Clipping = tuple[str, str, float, float, int]
@@ -45,7 +46,7 @@ class BenchmarkResult:
     confidence, correct : by method, (n_eval,) top-label confidence and correctness on the evaluated half.
     clipping : one row per kernel method: shares of targets clipped at either end, number of tied samples.
     bootstrap : by method and metric, the (n_bootstrap,) resampled values. errors : by metric, (m, m) the standard
-        deviation over resamples of the difference between two methods, above the diagonal in their order.
+        deviation over resamples of each method, on the diagonal, and of differences of two, above it, in their order.
     skipped : methods left out, with the reason.
     """
 
@@ -76,6 +77,32 @@ class BenchmarkResult:
     def error(self, method: str, other: str, metric: str) -> float:
         """The standard error of the difference between two methods in one of `BOOTSTRAPPED`."""
         return float(self.errors[metric][*sorted((self.methods.index(method), self.methods.index(other)))])
+
+    def correlation(self, one: str, other: str, metric: str) -> float:
+        """Of two methods over the resamples: (s_1^2 + s_2^2 - s_12^2) / (2 s_1 s_2), s_12 that of the difference."""
+        first, second = (self.error(name, name, metric) for name in (one, other))
+        both = first**2 + second**2 - self.error(one, other, metric) ** 2
+        return both / (2 * first * second) if first * second > 0 else 0.0
+
+    def difference(self, metric: str, one: str, other: str, level: float) -> DebiasedEce:
+        """`one` minus `other` on the same evaluated samples, with an interval of this level.
+
+        The debiased difference for ECE (`debiased_difference`); a normal interval with the standard deviation over the
+        shared resamples for means over samples; NaN ends for the others, of which no interval is known to cover.
+        """
+        values = self.table()[metric]
+        value, reach, quantile = float(values[one] - values[other]), np.nan, float(norm.ppf((1 + level) / 2))
+        if metric in BOOTSTRAPPED:
+            reach = quantile * self.error(one, other, metric)
+        if metric == "ece" and reach > 0:
+            rows = self.scores[self.scores["metric"] == metric].set_index("method")
+            ends = rows[["debiased", "ci_low", "ci_high"]].astype(float).loc[[one, other]].to_numpy()
+            first, second = (DebiasedEce(*each) for each in ends)
+            found = debiased_difference(first, second, self.correlation(one, other, metric))
+            wider = quantile / float(norm.ppf((1 + LEVEL) / 2))
+            down, up = (wider * (found.estimate - found.low), wider * (found.high - found.estimate))
+            return DebiasedEce(found.estimate, found.estimate - down, found.estimate + up)
+        return DebiasedEce(value, value - reach, value + reach)
 
     def table(self) -> pd.DataFrame:
         """Methods in rows, metrics in columns."""
@@ -129,7 +156,7 @@ def run_benchmark(
         if solution is not None:
             clipping.append((run.run_id, name, solution.clip_rate_low, solution.clip_rate_high, solution.n_tied))
         if n_bootstrap:
-            sums[name] = Sums.of(prediction, halves.evaluation.known_labels, halves.tertile_rho)
+            sums[name] = Sums.of(prediction, halves.evaluation.known_labels)
     resampled = _bootstrap(sums, halves.evaluation.n_samples, n_bootstrap, seed, report) if n_bootstrap else {}
     report(1.0, "done")
     return BenchmarkResult(
@@ -217,5 +244,7 @@ def paired_errors(resampled: Mapping[str, Mapping[str, FloatArray]]) -> dict[str
         return {}
     draws = {metric: np.stack([by_metric[metric] for by_metric in resampled.values()]) for metric in BOOTSTRAPPED}
     return {
-        metric: np.triu(np.stack([(each - one).std(axis=1, ddof=1) for one in each])) for metric, each in draws.items()
+        metric: np.triu(np.stack([(each - one).std(axis=1, ddof=1) for one in each]))
+        + np.diag(each.std(axis=1, ddof=1))
+        for metric, each in draws.items()
     }

@@ -2,8 +2,8 @@
 
 Metrics are resampled without resampled arrays: each is a function of sums over samples, weighted by counts. A
 bootstrap resample of n samples is a vector of counts. What a metric needs of it (residuals by bin, losses) are products
-of these counts with a per-sample table that is made once per method. Bins and the cuts of rho stay those of the
-evaluated half. A resampled ECE serves paired differences only: its percentiles miss it (`engine.metrics.debiased`).
+of these counts with a per-sample table that is made once per method. A resampled ECE serves only to tell how two
+methods vary together: its percentiles miss the ECE (`engine.metrics.debiased`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from engine import metrics
 from engine.calibrators import CALIBRATORS, Fitted, FittedKernel, Samples
-from engine.core.binning import N_BINS, equal_width_bins, tertiles
+from engine.core.binning import N_BINS, equal_width_bins
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.kernel import TemperatureSolution
 from engine.metrics import PROBABILITY_FLOOR
@@ -115,7 +115,7 @@ def paired_changes(scores: Mapping[str, float], reference: Mapping[str, float]) 
 
 COUNTS_PER_BLOCK = 1 << 21
 """Resampling counts held at once (16 MB)."""
-BOOTSTRAPPED = ("ece", "nll", "brier", "worst_tertile_ece", "accuracy")
+BOOTSTRAPPED = ("ece", "nll", "brier", "accuracy")
 
 
 def resample_counts(n: int, n_resamples: int, rng: np.random.Generator) -> FloatArray:
@@ -128,15 +128,13 @@ def resample_counts(n: int, n_resamples: int, rng: np.random.Generator) -> Float
 class Sums:
     """Per-sample tables of one method, from which any resample's metrics follow.
 
-    table : (n, 3 + 15 g) columns NLL, Brier, correct; residual t - c in the cell of its tertile and bin (g tertiles, 1
-    without rho). groups : (n, 3) tertile indicators, or None.
+    table : (n, 3 + 15) columns NLL, Brier, correct; residual t - c in its bin.
     """
 
     table: FloatArray
-    groups: FloatArray | None
 
     @classmethod
-    def of(cls, prediction: Prediction, labels: IntArray, rho: FloatArray | None) -> Sums:
+    def of(cls, prediction: Prediction, labels: IntArray) -> Sums:
         confidence, n = prediction.confidence, labels.size
         rows = np.arange(n)
         own = prediction.probabilities[rows, labels]
@@ -145,31 +143,18 @@ class Sums:
             [-np.log(np.maximum(own, PROBABILITY_FLOOR)), squares - 2 * own + 1, prediction.correct]
         )
         bins = equal_width_bins(confidence, N_BINS)
-        residual = prediction.correct - confidence
-        groups = None if rho is None else np.eye(3)[tertiles(rho).index]
-        n_groups = 1 if groups is None else 3
-        cells = np.zeros((n, n_groups * N_BINS))
-        cells[rows, (0 if groups is None else groups.argmax(axis=1)) * N_BINS + bins] = residual
-        return cls(np.hstack([losses, cells]), groups)
+        cells = np.zeros((n, N_BINS))
+        cells[rows, bins] = prediction.correct - confidence
+        return cls(np.hstack([losses, cells]))
 
     def metrics(self, counts: FloatArray) -> dict[str, FloatArray]:
-        """(resamples,) values of each of `BOOTSTRAPPED`; NaN where a metric is undefined."""
+        """(resamples,) values of each of `BOOTSTRAPPED`."""
         n = counts.shape[1]
         sums = counts @ self.table
-        losses, cells = np.split(sums, [3], axis=1)
-        by_group = cells.reshape(counts.shape[0], -1, N_BINS)
-        residuals = by_group.sum(axis=1)
-        worst_tertile = np.full(counts.shape[0], np.nan)
-        if self.groups is not None:
-            group_sizes = counts @ self.groups
-            group_errors = np.divide(
-                np.abs(by_group).sum(axis=2), group_sizes, out=np.zeros_like(group_sizes), where=group_sizes > 0
-            )
-            worst_tertile = group_errors.max(axis=1)
+        losses, residuals = np.split(sums, [3], axis=1)
         return {
             "ece": np.abs(residuals).sum(axis=1) / n,
             "nll": losses[:, 0] / n,
             "brier": losses[:, 1] / n,
-            "worst_tertile_ece": worst_tertile,
             "accuracy": losses[:, 2] / n,
         }

@@ -165,7 +165,12 @@ class PositiveControl:
 
 
 def real_control(
-    confidence: ArrayLike, correct: ArrayLike, others: Mapping[str, ArrayLike], *, alpha: float = 0.05
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    others: Mapping[str, ArrayLike],
+    *,
+    clusters: ArrayLike | None = None,
+    alpha: float = 0.05,
 ) -> RealControl:
     """The verdict's test on each of these features, by name: predictive entropies of other runs on the same samples."""
     validation.fraction("alpha", alpha)
@@ -173,7 +178,7 @@ def real_control(
         raise InvalidInput("others", "one or more features by name", validation.shown(others))
     rows = []
     for name, values in others.items():
-        found = combined_test(confidence, correct, values)
+        found = combined_test(confidence, correct, values, clusters=clusters)
         rows.append({"name": name, "p_value": found.p_value, "z": found.primary.z})
     table = pd.DataFrame(rows)
     return RealControl(table, int((table["p_value"].astype(float) <= alpha).sum()), alpha)

@@ -242,7 +242,7 @@ class Simulator:
         for test in tests:
             validation.choice("tests", test, SIMULATED)
         self.layout, self.order = Layout.of(samples[0], samples[2], settings.quantiles)
-        self._samples = samples
+        self._samples, self._settings = samples, settings
         self.bins = self.layout.bins(primary_bins(self.n_samples), "equal_mass")
         self.tests: dict[str, BatchTest | VerdictTest] = {
             test: VerdictTest(self.layout)
@@ -254,6 +254,10 @@ class Simulator:
     @property
     def n_samples(self) -> int:
         return self.layout.rho.size
+
+    def p_value(self, test: str) -> float | None:
+        """Of the run itself."""
+        return self.tests[test].p_value(self._samples, self._settings)
 
     def world(self, fit: Fit) -> FloatArray:
         """Accuracies in layout order where only confidence matters (`world`)."""

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.controls.simulation import Scale, Shape, Simulator
-from engine.core import validation
 from engine.core.labels import percent
 from engine.core.types import Progress, silent
 from engine.gaps.settings import TestSettings
@@ -44,10 +43,9 @@ def controls_table(
     """
     tests = [test for test in power.detectable if test in set(alarms.table["test"])]
     bench = Simulator(confidence, correct, rho, tests, settings)
-    samples = validation.samples(confidence, correct, rho)
     rows = []
     for test in tests:
-        p_value = bench.tests[test].p_value(samples, settings)
+        p_value = bench.p_value(test)
         detectable, rate = power.detectable[test], alarms.rate(test)
         rows.append({
             "test": test,

@@ -3,8 +3,8 @@
 The best of m p-values is small by chance, so it is held against the same search on shuffled routing: among samples of
 similar confidence (the primary test's own bins) whole routing rows change places, which keeps all that
 the candidates have in common and cuts only their tie to correctness. To move the rows or to move the outcomes of a bin
-pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins of all candidates as they are, so the
-trend statistics of all shuffles are one matrix product.
+pairs the two in the same way; moving outcomes leaves ranks, tertiles and bins of all candidates as they are, so each
+candidate is prepared once for all shuffles.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,15 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from engine.controls.simulation import BatchTest, Layout, chunks
+from engine.controls.simulation import VERDICT, BatchTest, Layout, VerdictTest, chunks
 from engine.core import validation
 from engine.core.binning import equal_mass_bins
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.pvalues import adjust_tested, monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress, RunData, silent
 from engine.features import CustomFeature, feature
-from engine.gaps.settings import PAPER, PRIMARY, TestSettings, matches_confidence, primary_bins
-from engine.gaps.statistics.trend import TrendDesign
-from engine.gaps.stratified import two_sided
+from engine.gaps.settings import PAPER, TestSettings, matches_confidence, primary_bins
+from engine.gaps.statistics.trend import trend_test
 
 MOST_LAYERS = 100_000
 SUMMARIES_SEARCHED = ("mean", "std", "max", "min", "range", "slope")
@@ -132,11 +131,12 @@ def search_features(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> FeatureSearch:
-    """Test every candidate of `search_candidates` by the paper's and the primary test, on the data and on shuffles.
+    """Test every candidate of `search_candidates` by the paper's and the verdict's test, on the data and on shuffles.
 
     settings : of the paper's test. Raises `MissingData` for a run without a profile.
     The paper's p-values are those of `permutation_test` to 1e-5, and not below 8e-7, so that two that small are a tie,
-    which counts against the find; the primary ones are those of `trend_test`.
+    which counts against the find; the verdict's are those of `combined_test` on the data, and on shuffles with one
+    Newton step from the data's fit of confidence.
     """
     validation.draws("n_shuffles", n_shuffles)
     validation.seed(seed)
@@ -154,20 +154,22 @@ def search_features(
     # Outcomes take a byte each, an eighth of a number.
     validation.draws("n_shuffles", n_shuffles, width=max(run.n_samples // 8, 2 * len(candidates)))
     outcomes = _shuffled_outcomes(correct, bins, n_shuffles, seed)  # row 0 is the data
-    primary, effect = _primary_pvalues(outcomes, bins, values)
     preset = PAPER.over(settings.n_bins)
-    paper = np.empty_like(primary)
+    found = {test: np.empty((len(outcomes), len(candidates))) for test in (PAPER.name, VERDICT)}
     for position, rho in enumerate(values):
         report((position + 1) / (len(values) + 1), f"scalar {position + 1} of {len(values)}")
         layout, order = Layout.of(confidence, rho, settings.quantiles)
-        batch = BatchTest(preset, layout, settings.min_support)
-        parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), batch.width))[:-1])
-        paper[:, position] = batch.pvalues(np.concatenate([batch.summarise(part[:, order]) for part in parts]))
+        batches: dict[str, BatchTest | VerdictTest] = {
+            PAPER.name: BatchTest(preset, layout, settings.min_support),
+            VERDICT: VerdictTest(layout),
+        }
+        for test, batch in batches.items():
+            parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), batch.width))[:-1])
+            summaries = [batch.summarise(part[:, order], correct[order].astype(float)) for part in parts]
+            found[test][:, position] = batch.pvalues(np.concatenate(summaries))
     report(1.0, "done")
-    tests = {
-        preset.name: SearchedTest(preset.name, table[0], table[1:])
-        for preset, table in ((PAPER, paper), (PRIMARY, primary))
-    }
+    tests = {test: SearchedTest(test, table[0], table[1:]) for test, table in found.items()}
+    effect = np.array([trend_test(confidence, correct, rho).effect for rho in values], dtype=float)
     return FeatureSearch(candidates, tests, effect, matches_confidence(matching_bins), n_shuffles, seed)
 
 
@@ -180,24 +182,3 @@ def _shuffled_outcomes(correct: BoolArray, bins: IntArray, n_shuffles: int, seed
     for rows in np.split(order, np.cumsum(np.bincount(bins))[:-1]):
         outcomes[1:, rows] = rng.permuted(np.broadcast_to(correct[rows], (n_shuffles, rows.size)), axis=1)
     return outcomes
-
-
-def _primary_pvalues(outcomes: BoolArray, bins: IntArray, values: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """(1 + S, m) p-values of the trend test, and the (m,) effects in the data.
-
-    Shuffles keep the number of correct samples in every bin, so each candidate's variance serves them all.
-    """
-    n = bins.size
-    n_bins = int(bins.max()) + 1
-    designs = [TrendDesign.of(bins, rho, n_bins) for rho in values]
-    n_correct = np.bincount(bins[outcomes[0]], minlength=n_bins)
-    variance = np.array([design.variance(n_correct).sum() for design in designs])
-    squares = np.array([design.squares.sum() for design in designs])
-    reach = np.array([design.reach() for design in designs])
-    scores = np.column_stack([design.scores for design in designs])
-    parts = np.split(outcomes, np.cumsum(chunks(len(outcomes), n))[:-1])
-    statistics = np.concatenate([part.astype(np.float64) @ scores for part in parts])
-    testable = variance > 0
-    z = np.divide(statistics, np.sqrt(variance), out=np.full(statistics.shape, np.nan), where=testable)
-    effect = np.divide(statistics[0] * reach, squares, out=np.full(squares.size, np.nan), where=testable)
-    return two_sided(z), effect

@@ -17,14 +17,17 @@ from engine.core.errors import InvalidInput
 from engine.core.types import FloatArray
 from engine.gaps.bound import EffectBound, effect_bound
 from engine.gaps.settings import primary_bins
+from engine.gaps.shape import cluster_sums
 from engine.gaps.statistics.trend import TrendDesign
 from engine.gaps.stratified import two_sided
 
 N_DRAWS = 10_000
 
 
-def trend_scores(confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike) -> FloatArray:
-    """(n,) what each sample contributes to the error of the primary test's effect, scaled to length one.
+def trend_scores(
+    confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike, *, clusters: ArrayLike | None = None
+) -> FloatArray:
+    """(n,) what each sample, or cluster of them, contributes to the error of the primary test's effect, of length one.
 
     (R_i - mean_b R) e_i, where e_i is the residual of correctness from the within-bin regression on rank: the scores of
     that least-squares slope. For two runs on the same samples in the same order the product of these vectors is the
@@ -37,6 +40,8 @@ def trend_scores(confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike) -> F
     residuals = checked_correct - means[design.bins]
     slope = float(design.scores @ residuals) / max(float(design.squares.sum()), np.finfo(float).tiny)
     scores = design.scores * (residuals - slope * design.scores)
+    if clusters is not None:
+        scores = cluster_sums(scores[:, None], validation.clusters(clusters, scores.size))[:, 0]
     return scores / max(float(np.linalg.norm(scores)), np.finfo(float).tiny)
 
 

@@ -6,7 +6,7 @@ groups : the generalised Cochran-Mantel-Haenszel test over five groups of rho (L
 weighted : the trend's products of residuals, weighted by step functions of confidence (weighted generalised covariance
     measure, Scheidegger, Hoerrmann & Bühlmann 2022).
 spline : a score test of a cubic in the rank of rho, and of its interaction with the rank of confidence, in a logistic
-    model with a spline of confidence.
+    model with a spline of confidence and a level of its own for each confidence bin.
 """
 
 from __future__ import annotations
@@ -58,6 +58,16 @@ def chi_square_pvalues(statistic: FloatArray, covariance: FloatArray) -> FloatAr
     return np.where(freedom > 0, chi2.sf(total, np.maximum(freedom, 1)), np.nan)
 
 
+def centre(columns: FloatArray, bins: IntArray, weights: FloatArray | None = None) -> FloatArray:
+    """(n, m) columns minus their (weighted) means in each bin."""
+    order = np.argsort(bins, kind="stable")
+    starts = np.flatnonzero(np.diff(bins[order], prepend=-1))
+    weight = np.ones(bins.size) if weights is None else weights
+    totals = np.add.reduceat((columns * weight[:, None])[order], starts, axis=0)
+    means = totals / np.add.reduceat(weight[order], starts)[:, None]
+    return columns - means[bins]
+
+
 @dataclass(frozen=True, eq=False)
 class BinnedScores:
     """Mantel's test with m score columns, each centred inside confidence bins.
@@ -75,8 +85,7 @@ class BinnedScores:
         sizes = np.bincount(bins, minlength=n_bins)
         order = np.argsort(bins, kind="stable")
         starts = np.cumsum(sizes) - sizes
-        means = np.add.reduceat(columns[order], starts, axis=0) / sizes[:, None]
-        centred = columns - means[bins]
+        centred = centre(columns, bins)
         products = np.add.reduceat(centred[order, :, None] * centred[order, None, :], starts, axis=0)
         return cls(bins, sizes, centred, products)
 
@@ -89,12 +98,17 @@ class BinnedScores:
         return chi_square_pvalues(outcomes @ self.columns, covariance)
 
 
+def cluster_sums(scores: FloatArray, clusters: IntArray) -> FloatArray:
+    """(n_clusters, m) sums of (n, m) scores over the samples of each cluster."""
+    sums: FloatArray = np.column_stack([np.bincount(clusters, weights=column) for column in scores.T])
+    return sums
+
+
 def _clustered_pvalues(residuals: FloatArray, columns: FloatArray, clusters: IntArray) -> FloatArray:
     """Score test with variance from sums over clusters: V = sum_c u_c u_c', u_c = sum_{i in c} a_i e_i."""
     p_values = []
     for residual in residuals:
-        scores = residual[:, None] * columns
-        sums: FloatArray = np.column_stack([np.bincount(clusters, weights=column) for column in scores.T])
+        sums = cluster_sums(residual[:, None] * columns, clusters)
         p_values.append(chi_square_pvalues(sums.sum(axis=0, keepdims=True), (sums.T @ sums)[None])[0])
     return np.array(p_values)
 
@@ -196,14 +210,18 @@ class ShapeDesign:
 
         probability : (n,) the confidence model's fit, to the one outcome tested, or to the accuracies that many
         simulated outcomes are drawn from: one Newton step from there stands for each outcome's own fit.
+
+        The spline part's columns are orthogonal to the bins too: where accuracy jumps, a smooth model of it leaves
+        residuals that any feature near confidence follows (14 % false alarms with predictive entropy at n = 50,000).
         """
         drawn = outcomes.astype(np.float64)
         n_correct = count_correct(outcomes, self.bins, self.n_bins)
         found = {name: part.pvalues(drawn, n_correct, self.clusters) for name, part in self._binned.items()}
-        weight = probability * (1 - probability)
-        weighted = self.model * weight[:, None]
-        gram = weighted.T @ self.model + _FAINT * np.eye(self.model.shape[1])
-        efficient = self._tested - self.model @ np.linalg.solve(gram, weighted.T @ self._tested)
+        weight = np.maximum(probability * (1 - probability), _CLIP)
+        model, tested = (centre(columns, self.bins, weight) for columns in (self.model, self._tested))
+        weighted = model * weight[:, None]
+        gram = weighted.T @ model + _FAINT * np.eye(model.shape[1])
+        efficient = tested - model @ np.linalg.solve(gram, weighted.T @ tested)
         if self.clusters is not None:
             return {**found, "spline": _clustered_pvalues(drawn - probability, efficient, self.clusters)}
         information = (efficient * weight[:, None]).T @ efficient

@@ -50,7 +50,7 @@ def diagnose_run(
     bootstrap = bootstrap_gap_of_counts(
         contingency, n_resamples=n_resamples, seed=seed, min_support=settings.min_support
     )
-    combined = combined_test(run.confidence, run.correct, rho)
+    combined = combined_test(run.confidence, run.correct, rho, clusters=run.clusters)
     primary = combined.primary
     # In too few bins to match confidence the tests say nothing beyond it, and must not count as run.
     matched = primary.matched and primary.p_value is not None
@@ -96,8 +96,8 @@ def diagnose(
     """One row per run: gaps with intervals, the paper's exact p, the verdict's p, support, accuracy, raw ECE.
 
     p_value : of the verdict, the primary trend test (`primary_*`) and the shape test (`shape_p`) combined.
-    images, scores : runs with equal `images` (a hash of data set and labels) were evaluated on the same samples, and
-    the product of their `scores` (vectors of length one) is the correlation of their primary effects
+    images, scores : runs with equal `images` (a hash of data set, labels and clusters) saw the same samples, and the
+    product of their `scores` (vectors of length one) is the correlation of their primary effects
     (`engine.gaps.pooled.trend_scores`). Missing for ensembles and for runs without labels.
 
     A run without what the feature needs keeps its row, with missing numbers and the reason in `note`. For each p-value
@@ -126,10 +126,12 @@ def diagnose(
         tested = tested or diagnose_run(run, feature_name, n_resamples=n_resamples, seed=seed, settings=settings)
         row: dict[Any, Any] = {**identity, **tested}
         if of_images and run.labels is not None and row.get("primary_p") is not None:
-            named = f"{identity['dataset']} {run.n_samples} ".encode()
-            row["images"] = hashlib.sha256(named + run.labels.tobytes()).hexdigest()[:12]
+            named = f"{identity['dataset']} {run.n_samples} ".encode() + run.labels.tobytes()
+            named += b"" if run.clusters is None else run.clusters.tobytes()
+            row["images"] = hashlib.sha256(named).hexdigest()[:12]
             rho = feature(run, feature_name)
-            row["scores"] = trend_scores(run.confidence, run.correct, rho).astype(np.float32)
+            scores = trend_scores(run.confidence, run.correct, rho, clusters=run.clusters)
+            row["scores"] = scores.astype(np.float32)
         return row
 
     rows = []

@@ -94,7 +94,7 @@ VERDICT = Question("verdict", Verdict, _judged)
 CONTROLS = Question("controls", Controls, lambda run, _names: simulate_controls(*_given(run)))
 BENCHMARK = Question("benchmark", BenchmarkResult, lambda run, _names: run_benchmark(run), of_feature=False)
 PROBES = Question("probes", ProbeResult, _audited, of_feature=False)
-EFFECT = Question("effect", DecileEffect, lambda run, _names: effect_by_decile(*_given(run), outputs=None, rung=0))
+EFFECT = Question("effect", DecileEffect, lambda run, _names: effect_by_decile(*_given(run), clusters=run.clusters))
 HISTOGRAM = Question("histogram", tuple[IntArray, FloatArray], lambda run, _names: histogram(_given(run)[2]))
 ROW = Question("row", pd.DataFrame, _row)
 OF_RUNS: tuple[Question[Any], ...] = (ROW, VERDICT, CONTROLS, BENCHMARK, PROBES, EFFECT, HISTOGRAM)
@@ -185,7 +185,7 @@ def _real(cache: Cache, run_id: str, candidates: Sequence[str], before: Diagnose
             return name, decode(before[name], cast(Any, RealControl | None))
     others = other_entropies(cache, run_id)
     run = cache.load(run_id, set())
-    real = real_control(run.confidence, run.correct, others) if others else None
+    real = real_control(run.confidence, run.correct, others, clusters=run.clusters) if others else None
     return names[0 if list(others) == first else 1], real
 
 

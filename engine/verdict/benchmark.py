@@ -81,8 +81,9 @@ _CLOSE: dict[Outcome, str] = {
 }
 
 
-def _conclude(contrasts: pd.DataFrame, noise: str) -> tuple[Outcome, str]:
-    """What the comparisons amount to; `noise` is what a clear difference has to exceed."""
+def _conclude(every: pd.DataFrame, noise: str) -> tuple[Outcome, str]:
+    """What the comparisons that have an interval amount to; `noise` is what a clear difference has to exceed."""
+    contrasts = every[every["low"].notna()]
     metrics = [_metric(name) for name in dict.fromkeys(contrasts["metric"])]
     outcome = _outcome(contrasts)
     if outcome == "within_noise":
@@ -108,12 +109,12 @@ def _opening(leaders: Sequence[Leader | None]) -> str:
 
 
 def judge_run(result: BenchmarkResult, *, alpha: float = 0.05) -> BenchmarkVerdict:
-    """One run: leaders of ECE and NLL, then AR-CondCal minus its controls against paired bootstrap noise."""
+    """One run: leaders of ECE and NLL, then AR-CondCal minus its controls against sampling noise."""
     contrasts = contrast_in_run(result, alpha=alpha)
     opening = _opening([leader_in_run(result, metric, alpha=alpha) for metric in _LED])
     if contrasts.empty:
         return BenchmarkVerdict("no_routing", opening + _ABSENT, contrasts)
-    outcome, close = _conclude(contrasts, "bootstrap noise")
+    outcome, close = _conclude(contrasts, "sampling noise")
     return BenchmarkVerdict(outcome, opening + close, contrasts)
 
 

@@ -1,25 +1,26 @@
-"""What features say: both tests on each that a run has, and the sentences about a search for a better one."""
+"""What features say: the verdict's and the paper's test on each, and the sentences about a search for a better one."""
 
 from collections.abc import Iterable
 
 import pandas as pd
 
-from engine.core.labels import HEADLINES, counted, format_p
+from engine.controls import VERDICT
+from engine.core.labels import counted, format_p
 from engine.core.pvalues import adjust_tested
 from engine.core.types import Progress, RunData
 from engine.features import FEATURES, available_features, feature
 from engine.features.search import FeatureSearch, SearchedTest
-from engine.gaps import PermutationResult, StratifiedResult, permutation_test, trend_test
+from engine.gaps import PermutationResult, StratifiedResult, combined_test, permutation_test
 from engine.gaps.settings import TestSettings
 from engine.verdict.wording import OTHER_SEEDS
 
 
-def score_row(paper: PermutationResult, primary: StratifiedResult) -> dict[str, float | None]:
-    """What tables show of both tests; primary_p is None where there are too few samples to match confidence."""
+def score_row(paper: PermutationResult, p_value: float | None, primary: StratifiedResult) -> dict[str, float | None]:
+    """What tables show of the paper's and the verdict's test; the latter's p only where confidence is matched."""
     return {
         "max_gap": paper.observed,
         "paper_p": paper.p_value,
-        "primary_p": primary.p_value if primary.matched else None,
+        "verdict_p": p_value if primary.matched else None,
     }
 
 
@@ -30,11 +31,11 @@ def judge_scores(
     settings: TestSettings = TestSettings(),
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """One row per feature: name, label, max_gap; paper_p, primary_p and each with `_holm`.
+    """One row per feature: name, label, max_gap; paper_p, verdict_p and each with `_holm`.
 
     names : None for all that the run has but confidence itself. Holm's correction is over the features asked for, for
-    each test by itself; what cannot be tested is NaN, and so is the primary test where there are too few samples to
-    match confidence.
+    each test by itself; what cannot be tested is NaN, and so is the verdict's where there are too few samples to match
+    confidence.
     """
     asked = [name for name in available_features(run) if name != "confidence"] if names is None else list(names)
     rows = []
@@ -44,11 +45,11 @@ def judge_scores(
             progress(position / len(asked), f"testing {label}")
         rho = feature(run, name)
         paper = permutation_test(run.confidence, run.correct, rho, **settings.keywords)
-        primary = trend_test(run.confidence, run.correct, rho)
-        rows.append({"name": name, "label": label, **score_row(paper, primary)})
-    table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "primary_p"])
-    table = table.astype(dict.fromkeys(("max_gap", "paper_p", "primary_p"), "float64"))
-    for test in HEADLINES:
+        tested = combined_test(run.confidence, run.correct, rho, clusters=run.clusters)
+        rows.append({"name": name, "label": label, **score_row(paper, tested.p_value, tested.primary)})
+    table = pd.DataFrame(rows, columns=["name", "label", "max_gap", "paper_p", "verdict_p"])
+    table = table.astype(dict.fromkeys(("max_gap", "paper_p", "verdict_p"), "float64"))
+    for test in ("paper", "verdict"):
         table[f"{test}_p_holm"] = adjust_tested(table[f"{test}_p"].to_numpy(), "holm")
     return table
 
@@ -68,25 +69,22 @@ def _chance(test: SearchedTest) -> str:
 
 
 def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
-    """Best scalar of the primary test and how often shuffled routing does as well; then the paper's test, briefly.
-
-    The primary test leads: it is the one whose false alarms stay near alpha.
-    """
-    primary, paper = search.tests["primary"], search.tests["paper"]
-    if primary.search_p is None:
+    """Best scalar of the verdict's test and how often shuffled routing does as well; then the paper's test, briefly."""
+    verdict, paper = search.tests[VERDICT], search.tests["paper"]
+    if verdict.search_p is None:
         return (
             f"None of {len(search.candidates)} scalars can be tested: no confidence bin in which both correctness and "
             "routing vary. Nothing can be said about this run."
         )
-    scalars = counted(primary.n_tested, "scalar")
+    scalars = counted(verdict.n_tested, "scalar")
     opening = (
-        f"Of {scalars} the best by the primary test is {_best(search, primary)}; a search of this "
-        f"size on shuffled routing {_chance(primary)}"
+        f"Of {scalars} the best by trend and shape is {_best(search, verdict)}; a search of this "
+        f"size on shuffled routing {_chance(verdict)}"
     )
     second = _paper_sentence(search, paper, alpha)
     if not search.matched:
         return f"{opening}.{second} With too few samples to match confidence this says nothing about routing."
-    if primary.search_p > alpha:
+    if verdict.search_p > alpha:
         agrees = paper.search_p is None or paper.search_p > alpha
         reading = "no evidence beyond confidence" if agrees else "no evidence beyond confidence by this test"
         return f"{opening}: {reading}.{second}"
@@ -96,14 +94,14 @@ def search_sentence(search: FeatureSearch, *, alpha: float = 0.05) -> str:
 def _paper_sentence(search: FeatureSearch, paper: SearchedTest, alpha: float) -> str:
     if paper.search_p is None or paper.best is None:
         return " The paper's test can be run on none of them."
-    primary = search.tests["primary"]
-    some = "" if paper.n_tested == primary.n_tested else f", which can run on {paper.n_tested} of them,"
+    verdict = search.tests[VERDICT]
+    some = "" if paper.n_tested == verdict.n_tested else f", which can run on {paper.n_tested} of them,"
     found = f" By the paper's test{some} it is {_best(search, paper)}, and shuffled routing {_chance(paper)}"
     if paper.search_p > alpha:
         corrected = paper.holm[paper.best]
         return f"{found}." if corrected > alpha else f"{found}, so the corrected {format_p(corrected)} is no evidence."
     if not search.matched:
         return f"{found}."
-    if primary.search_p is not None and primary.search_p <= alpha:
+    if verdict.search_p is not None and verdict.search_p <= alpha:
         return f"{found}, which also exceeds chance."
-    return f"{found}; it describes, and the primary test decides."
+    return f"{found}; it describes, and trend and shape decide."

@@ -154,7 +154,9 @@ def judge(
         outcome, "", "", tested.p_value, primary, tested.shape, ladder, bound, gain, paper, power, gap, negative,
         positive, alpha,
     )  # fmt: skip
-    real = real_control(confidence, correct, others, alpha=alpha) if controls and others else None
+    real = None
+    if controls and others:
+        real = real_control(confidence, correct, others, clusters=clusters, alpha=alpha)
     return with_real_control(verdict, real, feature)
 
 

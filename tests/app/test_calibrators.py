@@ -134,7 +134,7 @@ def test_one_seed_says_that_there_is_no_spread(cache_path: Path, monkeypatch):
         over="all seeds of its cell",
     )  # fmt: skip
     assert "cannot be compared with a spread over seeds" in verdict(app)
-    assert "one run, no spread to judge by" in shown(app)
+    assert "no interval from one run" in shown(app)
 
 
 def test_best_and_second_best_are_marked(cache_path: Path, expected, monkeypatch):

@@ -16,7 +16,7 @@ from app.plots.theme import Theme
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
 from engine.features import FEATURES, CustomFeature, feature
 from engine.features.search import search_features
-from engine.gaps import TestSettings, permutation_test, trend_test
+from engine.gaps import TestSettings, combined_test, permutation_test
 from engine.verdict import judge
 from engine.verdict.features import search_sentence
 from tests.app.driver import figures, load, numbers, open_app, published, shown, traces, verdict
@@ -55,11 +55,11 @@ def test_a_scalar_of_ones_own_recomputes_everything(cache_of_kinds: Path, monkey
     run, own = load(cache_of_kinds, "full-s0"), CustomFeature((2, 5), "range", True)
     rho = feature(run, own)
     assert judge(run.confidence, run.correct, rho, feature=own.label).sentence in shown(app)
-    paper, primary = permutation_test(run.confidence, run.correct, rho), trend_test(run.confidence, run.correct, rho)
+    paper, tested = permutation_test(run.confidence, run.correct, rho), combined_test(run.confidence, run.correct, rho)
     row = table(app).loc[f"yours: {own.label}"]
     assert row["Largest gap"] == pytest.approx(paper.observed)
     assert row["p, paper's"] == pytest.approx(paper.p_value)
-    assert row["p, primary"] == pytest.approx(primary.p_value)
+    assert row["p, verdict"] == pytest.approx(tested.p_value)
     low = traces(app, 2)["low tertile"]
     assert numbers(low["y"]) == pytest.approx(paper.gap.bins.query("n_low > 0")["accuracy_low"].to_numpy())
     contrasts = contrast_in_run(run_benchmark(run, ("nw_conf", "nw_conf_entropy", "nw_conf_routing"), feature=own))
@@ -78,17 +78,17 @@ def test_the_candidates_are_those_of_the_tests_and_the_ablation(cache_of_kinds: 
         assert row["ECE"] == pytest.approx(ablation.loc[name, "ece"])
         assert row["Worst tertile"] == pytest.approx(ablation.loc[name, "worst_tertile_ece"])
         assert row["NLL"] == pytest.approx(ablation.loc[name, "nll"])
-    entropy = trend_test(run.confidence, run.correct, feature(run, "pred_entropy"))
-    assert shown_table.loc["predictive entropy", "p, primary"] == pytest.approx(entropy.p_value)
+    entropy = combined_test(run.confidence, run.correct, feature(run, "pred_entropy"))
+    assert shown_table.loc["predictive entropy", "p, verdict"] == pytest.approx(entropy.p_value)
 
 
-def test_below_a_hundred_samples_no_scalar_has_an_primary_p(tmp_path: Path, monkeypatch, make_run):
+def test_below_a_hundred_samples_no_scalar_has_a_verdicts_p(tmp_path: Path, monkeypatch, make_run):
     """Too few samples to match confidence: the engine shows none, neither for the seven nor for one's own."""
     path = published([make_run("small", n=90)], tmp_path)
     app = open_app(path, monkeypatch, "features", layers6=["2", "5"], summary="range")
     listed = table(app)
     assert any(label.startswith("yours:") for label in listed.index)
-    assert listed["p, primary"].isna().all()
+    assert listed["p, verdict"].isna().all()
     assert listed["p, paper's"].notna().any()
 
 
@@ -123,7 +123,7 @@ def test_a_run_without_logits_shows_all_but_the_calibrator(cache_of_kinds: Path,
     found = table(app)
     assert found[["ECE", "Worst tertile", "NLL"]].isna().all(axis=None)
     assert "predictive entropy" not in found.index, "what the run lacks is left out"
-    assert np.isfinite(found.loc["mean routing entropy", "p, primary"])
+    assert np.isfinite(found.loc["mean routing entropy", "p, verdict"])
 
 
 def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: Path, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_run_without_profile_says_so_and_shows_what_it_holds(cache_of_kinds: P
     assert "no routing profile" in verdict(app)
     assert figures(app) == []
     found = table(app)
-    assert np.isfinite(found.loc["predictive entropy", ["p, primary", "ECE", "NLL"]].to_numpy(dtype=float)).all()
+    assert np.isfinite(found.loc["predictive entropy", ["p, verdict", "ECE", "NLL"]].to_numpy(dtype=float)).all()
     assert "mean routing entropy" not in found.index, "what the run lacks is left out"
 
 
@@ -140,7 +140,7 @@ def test_a_column_of_ones_own_is_listed_and_nothing_that_is_lacking(tmp_path: Pa
     own = replace(base, extra={"margin": np.random.default_rng(1).random(400)})
     found = table(open_app(published([own], tmp_path), monkeypatch, "features"))
     assert list(found.index) == ["confidence itself", "margin"]
-    assert np.isfinite(found.loc["margin", "p, primary"])
+    assert np.isfinite(found.loc["margin", "p, verdict"])
 
 
 def test_samples_that_cannot_be_tested(tmp_path: Path, monkeypatch, make_run):
@@ -198,6 +198,6 @@ def test_figures_of_a_strong_find(cache_of_kinds: Path):
     run = load(cache_of_kinds, "full-s0")
     found = type(run)("x", run.confidence, run.entropies[:, 2] > np.median(run.entropies[:, 2]), run.entropies)
     search = search_features(found, n_shuffles=30)
-    fig = search_rows(search, "primary", Theme(dark=True))
+    fig = search_rows(search, "verdict", Theme(dark=True))
     assert "The best is routing entropy of layer 3 (p < 0.001); it beats" in fig.layout.title.text
-    assert "in 0 of 30 searches" in shuffled_best(search.tests["primary"], Theme()).layout.title.text
+    assert "in 0 of 30 searches" in shuffled_best(search.tests["verdict"], Theme()).layout.title.text

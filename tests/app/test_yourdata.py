@@ -182,11 +182,11 @@ def test_the_scores_are_those_of_the_slice(cache_of_kinds: Path, monkeypatch):
         kept = tertiles(rho).index == 0
         scores = {name: np.asarray(columns[name], dtype=np.float32)[kept] for name in ("score", "other")}
         part = RunData("a", CONFIDENCE[kept], CORRECT[kept], np.empty((kept.sum(), 0)), extra=scores)
-        table = next(frame.value for frame in app.dataframe if "Holm, primary" in frame.value.columns)
-        assert table["p, primary"].tolist() == pytest.approx(judge_scores(part)["primary_p"].tolist())
+        table = next(frame.value for frame in app.dataframe if "Holm, verdict" in frame.value.columns)
+        assert table["p, verdict"].tolist() == pytest.approx(judge_scores(part)["verdict_p"].tolist())
     app.selectbox(key="outcome").select("wrong").run()
     assert "Selecting wrong predictions uses the outcome" in verdict(app)
-    assert not [frame for frame in app.dataframe if "Holm, primary" in frame.value.columns]
+    assert not [frame for frame in app.dataframe if "Holm, verdict" in frame.value.columns]
     assert app.file_uploader
     press(app, "Use low tertile")
     assert app.selectbox(key="outcome").value == "all"

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.coverage`: how often 95 % intervals of ECE and AdaECE hold the ECE of the population.
+"""`python -m tests.bench.coverage`: how often 95 % intervals of ECE, AdaECE and a difference of ECEs hold the truth.
 
 Worlds: confidences of 10 classes, piled near 1 or less so; accuracy off by a temperature, off upwards and downwards, or
 off in one bin only, by as much as makes the ECE of the population 0, 0.01, 0.03 or 0.1 (where the bin is full enough).
@@ -14,9 +14,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from engine.benchmark.scores import resample_counts
 from engine.core.binning import Matching, confidence_bins, equal_width_bins
 from engine.metrics import ece
-from engine.metrics.debiased import debiased_ece
+from engine.metrics.debiased import debiased_difference, debiased_ece
 
 PILES = {"piled near 1": (0.35, 2.6), "spread": (0.9, 2.2)}
 TRUE = (0.0, 0.01, 0.03, 0.1)
@@ -70,6 +71,63 @@ class World:
         return hits / n_samples
 
 
+def _method(offset: Callable[[np.ndarray, float], np.ndarray], ece_wanted: float) -> np.ndarray:
+    """Confidences of a method of this ECE on the samples of `CALIBRATED`."""
+    size = brentq(lambda size: population_ece(offset(CALIBRATED, size), CALIBRATED) - ece_wanted, 0, 1)
+    return offset(CALIBRATED, size)
+
+
+CALIBRATED = np.clip(1 - 0.9 * np.random.default_rng(0).beta(*PILES["piled near 1"], 100_000), 0.1, 1 - 1e-7)
+
+
+def _over(confidence: np.ndarray, size: float) -> np.ndarray:
+    return expit(logit(confidence) * (1 + 4 * size))
+
+
+def _under(confidence: np.ndarray, size: float) -> np.ndarray:
+    return expit(logit(confidence) * (1 - size))
+
+
+def _by_turns(confidence: np.ndarray, size: float) -> np.ndarray:
+    sign = np.where(equal_width_bins(confidence) % 2 == 0, -1, 1)
+    return np.clip(confidence + size * sign * np.sqrt(1 - confidence), 0.1, 1)
+
+
+METHODS: dict[str, Callable[[], np.ndarray]] = {
+    "nothing": lambda: CALIBRATED,
+    "0.01 over": lambda: _method(_over, 0.01),
+    "0.012 over": lambda: _method(_over, 0.012),
+    "0.03 over": lambda: _method(_over, 0.03),
+    "0.01 under": lambda: _method(_under, 0.01),
+    "0.01 by turns": lambda: _method(_by_turns, 0.01),
+}
+"""Methods on the same samples: their accuracy is that of `CALIBRATED`, what a method is confident of is not."""
+PAIRS = (
+    ("nothing", "0.01 over"), ("nothing", "0.03 over"), ("0.01 over", "0.01 under"), ("0.01 over", "0.01 by turns"),
+    ("0.01 over", "0.012 over"), ("0.01 under", "0.03 over"),
+)  # fmt: skip
+
+
+def difference_covered(one: str, other: str, n: int, n_samples: int, seed: int = 0) -> float:
+    """Share of the samples whose interval of ECE of `one` minus ECE of `other` holds the truth."""
+    methods = [METHODS[one](), METHODS[other]()]
+    truth = population_ece(methods[0], CALIBRATED) - population_ece(methods[1], CALIBRATED)
+    rng, hits = np.random.default_rng(seed), 0
+    for _ in range(n_samples):
+        rows = rng.integers(0, CALIBRATED.size, n)
+        correct = rng.random(n) < CALIBRATED[rows]
+        counts, found, drawn = resample_counts(n, 200, rng), [], []
+        for method in methods:
+            confidence = method[rows]
+            found.append(debiased_ece(confidence, correct))
+            cells = np.zeros((n, 15))
+            cells[np.arange(n), equal_width_bins(confidence)] = correct - confidence
+            drawn.append(np.abs(counts @ cells).sum(axis=1))
+        between = debiased_difference(found[0], found[1], float(np.corrcoef(drawn)[0, 1]))
+        hits += bool(between.low <= truth <= between.high)
+    return hits / n_samples
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.coverage", description=__doc__)
     parser.add_argument("--samples", type=int, default=1000, help="simulated samples of each world")
@@ -88,6 +146,10 @@ def main() -> None:
                     shares.append(world.covered_by_percentiles(n, max(n_samples // 10, 1)))
                     printed = f"{shares[0]:8.3f}{shares[1]:8.3f}{shares[2]:13.2f}"
                     print(f"{pile:<14}{n:>7,}{true:>10}  {shape if true else 'nothing':<16}{printed}", flush=True)
+    print("ECE of one method minus ECE of another on the same samples")
+    for n in (1000, 5000):
+        for one, other in PAIRS:
+            print(f"{n:>7,}  {one:<14} {other:<16}{difference_covered(one, other, n, n_samples):8.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, logit, ndtri, softmax
 
-from engine.controls import VERDICT, false_alarm_rate
+from engine.controls import VERDICT, false_alarm_rate, raises_false_alarms
+from engine.controls.simulation import Simulator
 from engine.core.threads import keep_blas_to_one_thread
-from engine.core.types import FloatArray
-from engine.gaps import ladder_test
+from engine.core.types import BoolArray, FloatArray
+from engine.gaps import TestSettings, ladder_test
 from engine.gaps.combined import CombinedBatch, echoes_confidence
 from engine.gaps.shape import confidence_model, unit_rank
 
@@ -59,14 +60,28 @@ def network(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 def rejection_rate(
-    confidence: FloatArray, rho: FloatArray, accuracy: FloatArray, n_worlds: int, rng: np.random.Generator
+    confidence: FloatArray,
+    rho: FloatArray,
+    accuracy: FloatArray,
+    n_worlds: int,
+    rng: np.random.Generator,
+    limit: float = 0.05,
 ) -> float:
-    """Share of outcomes drawn from these accuracies that the combined test rejects at 5 %."""
+    """Share of outcomes drawn from these accuracies whose p-value by the combined test is at most the limit."""
     batch = CombinedBatch(confidence, rho, confidence)
     rejected = 0
     for size in np.diff(np.append(np.arange(0, n_worlds, max(1, 1_000_000 // rho.size)), n_worlds)):
-        rejected += int((batch.pvalues(rng.random((size, rho.size)) < accuracy, accuracy) <= 0.05).sum())
+        rejected += int((batch.pvalues(rng.random((size, rho.size)) < accuracy, accuracy) <= limit).sum())
     return rejected / n_worlds
+
+
+def believed(confidence: FloatArray, correct: BoolArray, rho: FloatArray) -> float:
+    """The largest p-value that lost digits do not explain (`lost_digits_explain`); 5 % where they hardly matter."""
+    simulator = Simulator(confidence, correct, rho, (VERDICT,), TestSettings())
+    (summary,) = simulator.summarise([simulator.world("restored")], 1200, (0,))[VERDICT]
+    p_values = simulator.tests[VERDICT].pvalues(summary)
+    explains = raises_false_alarms(int((p_values <= 0.05).sum()), p_values.size, 0.05)
+    return float(np.quantile(p_values, 0.025)) if explains else 0.05
 
 
 def size(
@@ -79,9 +94,10 @@ def size(
     n_draws: int = 4,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """(rejection rate, share of draws flagged) where only confidence matters; rates of flagged draws do not count.
+    """(rate of evidence, share of draws flagged) where only confidence matters; rates of flagged draws do not count.
 
     digits : to which recorded confidences are rounded; the feature then knows the digits lost if it is `lost digits`.
+    A rejection is evidence there if the lost digits do not explain it.
     """
     rates, flagged = [], 0
     for draw in range(n_draws):
@@ -95,7 +111,8 @@ def size(
         if alarms.broken(VERDICT) or echoes_confidence(confidence, rho):
             flagged += 1
         else:
-            rates.append(rejection_rate(confidence, rho, truth, n_worlds // n_draws, rng))
+            limit = 0.05 if alarms.rounding is None else believed(confidence, rng.random(n) < truth, rho)
+            rates.append(rejection_rate(confidence, rho, truth, n_worlds // n_draws, rng, limit))
     return float(np.mean(rates)) if rates else np.nan, flagged / n_draws
 
 

@@ -236,7 +236,7 @@ def prediction_of(run, method):
 @pytest.mark.parametrize("method", ["none", "vs", "bbq", "nw_conf_routing"])
 def test_one_of_each_sample_gives_the_metrics(run, method):
     prediction, halves = prediction_of(run, method)
-    sums = Sums.of(prediction, halves.evaluation.known_labels, halves.tertile_rho)
+    sums = Sums.of(prediction, halves.evaluation.known_labels)
     resampled = sums.metrics(np.ones((2, 600)))
     expected = all_scores(prediction, halves.evaluation, halves.tertile_rho)
     for metric in BOOTSTRAPPED:
@@ -244,12 +244,11 @@ def test_one_of_each_sample_gives_the_metrics(run, method):
 
 
 def test_counts_give_the_metrics_of_the_repeated_rows(run):
-    """The definition: repeat the rows, recompute. Tertile cuts stay those of the evaluated half."""
+    """The definition: repeat the rows, recompute."""
     prediction, halves = prediction_of(run, "ts")
     labels = halves.evaluation.known_labels
     counts = resample_counts(600, 3, np.random.default_rng(5))
-    resampled = Sums.of(prediction, labels, halves.tertile_rho).metrics(counts)
-    groups = metrics.tertiles(halves.tertile_rho).index
+    resampled = Sums.of(prediction, labels).metrics(counts)
     for draw in range(3):
         rows = np.repeat(np.arange(600), counts[draw].astype(int))
         confidence, correct = prediction.confidence[rows], prediction.correct[rows]
@@ -259,9 +258,6 @@ def test_counts_give_the_metrics_of_the_repeated_rows(run):
             "nll": metrics.nll(prediction.probabilities[rows], labels[rows]),
             "brier": metrics.brier(prediction.probabilities[rows], labels[rows]),
             "accuracy": correct.mean(),
-            "worst_tertile_ece": max(
-                metrics.ece(confidence[groups[rows] == group], correct[groups[rows] == group]) for group in range(3)
-            ),
         }
         for metric, number in expected.items():
             assert resampled[metric][draw] == pytest.approx(number, abs=1e-12), metric

@@ -17,6 +17,7 @@ from engine.controls import (
     power_curve,
     raises_false_alarms,
 )
+from engine.controls.negative import lost_digits_explain
 from engine.controls.simulation import BatchTest, Layout, Simulator, chunks, restore_digits, sides
 from engine.core.binning import tertiles
 from engine.core.errors import InvalidInput, UnknownName
@@ -93,20 +94,34 @@ def test_lost_digits_are_restored_in_the_order_of_rho():
     assert restored[[0, 4]] == pytest.approx([0.4, 0.8])
 
 
-@pytest.mark.parametrize(("digits", "broken"), [(1, True), (6, False)])
-def test_rounded_confidence_is_flagged_where_the_lost_digits_could_matter(digits: int, broken: bool):
+@pytest.mark.parametrize(
+    ("digits", "follows", "broken"), [(1, True, True), (1, False, False), (2, False, False), (6, True, False)]
+)
+def test_rounded_confidence_is_flagged_where_the_lost_digits_explain_a_rejection(digits, follows, broken):
     rng = np.random.default_rng(5)
     full = rng.random(6000)
     confidence = full.round(digits)
-    alarms = false_alarm_rate(confidence, rng.random(6000) < full, rng.normal(size=6000), tests=("verdict",))
+    rho = full - confidence if follows else rng.normal(size=6000)
+    alarms = false_alarm_rate(confidence, rng.random(6000) < full, rho, tests=("verdict",))
     assert alarms.broken("verdict") is broken
-    assert ("restored" in set(alarms.by_fit["fit"])) is broken
+    assert ("restored" in set(alarms.by_fit["fit"])) is (digits < 3)
+    assert (alarms.rate("verdict") > 0.5) is broken  # a world that does not count is not the worst one
+
+
+def test_what_lost_digits_explain():
+    restored = np.array([np.nan, *np.linspace(0.001, 0.1, 100)])
+    assert not lost_digits_explain(None, restored, 0.05)
+    assert not lost_digits_explain(0.002, restored, 0.05)  # rarer than 1 in 40 there
+    assert lost_digits_explain(0.004, restored, 0.05)
+    assert not lost_digits_explain(0.06, restored, 0.05)  # nothing to explain
 
 
 def test_what_counts_as_a_broken_control():
-    assert not raises_false_alarms(75, 1000, 0.05)  # 1.5 alpha exactly
-    assert raises_false_alarms(76, 1000, 0.05)
-    assert not raises_false_alarms(9, 100, 0.05)  # a sound test does that 6 times in 100
+    """The 99 % quantile of Binomial(1000, 0.075) is 95; of 100, 14."""
+    assert not raises_false_alarms(95, 1000, 0.05)
+    assert raises_false_alarms(96, 1000, 0.05)
+    assert not raises_false_alarms(14, 100, 0.05)
+    assert not raises_false_alarms(100, 100, 0.9)
 
 
 def test_planted_shapes_are_found_by_the_verdict_and_the_u_not_by_the_trend():

@@ -10,7 +10,7 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import RunData
 from engine.features import CustomFeature, feature
 from engine.features.search import FeatureSearch, SearchedTest, _shuffled_outcomes, search_candidates, search_features
-from engine.gaps import TestSettings, permutation_test, primary_bins, trend_test
+from engine.gaps import TestSettings, combined_test, permutation_test, primary_bins, trend_test
 from engine.verdict.features import search_sentence
 
 
@@ -39,10 +39,13 @@ def test_every_p_value_is_that_of_the_test_alone_on_data_and_shuffles():
     found = {name: np.vstack([test.p_values, test.shuffled]) for name, test in search.tests.items()}
     for position, candidate in enumerate(search.candidates):
         rho = feature(run, candidate)
-        trends = [trend_test(run.confidence, correct, rho) for correct in outcomes]
+        verdicts = [combined_test(run.confidence, correct, rho) for correct in outcomes]
         gaps = [permutation_test(run.confidence, correct, rho) for correct in outcomes]
-        assert found["primary"][:, position] == pytest.approx([trend.p_value for trend in trends], rel=1e-9)
-        assert search.effect[position] == pytest.approx(trends[0].effect)
+        expected = np.array([verdict.p_value for verdict in verdicts])
+        assert found["verdict"][0, position] == pytest.approx(expected[0], rel=1e-4)
+        # One Newton step from the data's fit stands for each shuffle's own, which moves one of four parts a little.
+        assert np.log(found["verdict"][:, position]) == pytest.approx(np.log(expected), abs=0.15)
+        assert search.effect[position] == pytest.approx(verdicts[0].primary.effect)
         expected = np.array([gap.p_value for gap in gaps], dtype=float)  # None becomes NaN
         assert found["paper"][:, position] == pytest.approx(expected, abs=1e-5, nan_ok=True)
     assert np.isfinite(found["paper"]).any()
@@ -81,7 +84,7 @@ def test_shuffles_keep_what_each_bin_holds_and_shuffling_rows_is_shuffling_outco
 
 
 def test_search_p_by_hand():
-    test = SearchedTest("primary", np.array([0.2, np.nan, 0.02]), np.array([[0.5, np.nan, 0.02], [0.01, np.nan, 0.9],
+    test = SearchedTest("verdict", np.array([0.2, np.nan, 0.02]), np.array([[0.5, np.nan, 0.02], [0.01, np.nan, 0.9],
                                                                             [0.3, np.nan, 0.4]]))  # fmt: skip
     assert (test.n_tested, test.best, test.best_p) == (2, 2, 0.02)
     assert test.shuffled_best.tolist() == [0.02, 0.01, 0.3]
@@ -97,76 +100,88 @@ def test_search_p_by_hand():
 def test_the_same_seed_gives_the_same_search():
     run = made_up(4, n=400, n_layers=2)
     one, two, other = (search_features(run, n_shuffles=6, seed=seed) for seed in (1, 1, 2))
-    for name in ("paper", "primary"):
+    for name in ("paper", "verdict"):
         assert np.array_equal(one.tests[name].shuffled, two.tests[name].shuffled, equal_nan=True)
-    assert not np.array_equal(one.tests["primary"].shuffled, other.tests["primary"].shuffled)
+    assert not np.array_equal(one.tests["verdict"].shuffled, other.tests["verdict"].shuffled)
 
 
 def test_in_a_confidence_only_world_the_search_p_is_fair_and_the_best_p_is_not():
-    """80 worlds: a fair test rejects 4 of them; 11 or more has a chance below 0.002."""
-    searches = [search_features(made_up(100 + seed, n=600, n_layers=4), n_shuffles=39) for seed in range(80)]
-    for name in ("paper", "primary"):
+    """20 worlds: a fair test rejects 1 of them; 6 or more has a chance of 0.0003."""
+    searches = [search_features(made_up(100 + seed, n=400, n_layers=3), n_shuffles=39) for seed in range(20)]
+    for name in ("paper", "verdict"):
         fair = sum(search.tests[name].search_p <= 0.05 for search in searches)
         picked = sum(search.tests[name].best_p <= 0.05 for search in searches)
-        assert fair <= 10, name
-        assert picked >= 20, name
-    primary = np.array([search.tests["primary"].search_p for search in searches])
-    assert 0.35 < primary.mean() < 0.65
+        assert fair <= 5, name
+        assert picked >= 5, name
+    verdict = np.array([search.tests["verdict"].search_p for search in searches])
+    assert 0.25 < verdict.mean() < 0.75
 
 
 def test_a_planted_effect_is_found_in_its_layer():
     run = made_up(7, n=4000, effect=0.35, layer=4)
     search = search_features(run, n_shuffles=99)
-    primary = search.tests["primary"]
-    assert search.candidates[primary.best].layers == (4,)
-    assert primary.search_p == 0.01
+    verdict = search.tests["verdict"]
+    assert search.candidates[verdict.best].layers == (4,)
+    assert verdict.search_p == 0.01
     assert search.effect[3] > 0.1
     assert "more than such a search finds by chance" in search_sentence(search)
     assert "other seeds" in search_sentence(search)
 
 
+def test_a_u_shape_that_no_trend_shows_is_found_in_its_layer():
+    run = made_up(11, n=4000)
+    rank = np.argsort(np.argsort(run.entropies[:, 2])) / run.n_samples
+    rest = np.argsort(np.argsort(run.entropies[:, 2] - 0.2 * run.confidence)) / run.n_samples
+    correct = np.random.default_rng(0).random(4000) < run.confidence + 0.6 * ((2 * rest - 1) ** 2 - 1 / 3)
+    search = search_features(RunData("u", run.confidence, correct, run.entropies), n_shuffles=39)
+    assert trend_test(run.confidence, correct, rank).p_value > 0.05
+    verdict = search.tests["verdict"]
+    assert search.candidates[verdict.best].layers == (3,)
+    assert verdict.search_p == 1 / 40
+
+
 def test_sentence_of_a_world_with_nothing_in_it():
     search = search_features(made_up(8), n_shuffles=50)
-    primary = search.tests["primary"]
-    assert primary.search_p > 0.05
+    verdict = search.tests["verdict"]
+    assert verdict.search_p > 0.05
     sentence = search_sentence(search)
-    assert f"Of {primary.n_tested} scalars" in sentence
-    assert search.candidates[primary.best].label in sentence
-    assert f"does as well in {primary.n_as_good} of 50 tries" in sentence
+    assert f"Of {verdict.n_tested} scalars" in sentence
+    assert search.candidates[verdict.best].label in sentence
+    assert f"does as well in {verdict.n_as_good} of 50 tries" in sentence
     assert "no evidence beyond confidence" in sentence
 
 
-def searched(primary: float, paper: float, shuffled: list[float], *, matched: bool = True) -> FeatureSearch:
+def searched(verdict: float, paper: float, shuffled: list[float], *, matched: bool = True) -> FeatureSearch:
     """One candidate, with p-values made up; its shuffled searches are the same for both tests."""
     tests = {
         name: SearchedTest(name, np.array([p]), np.array(shuffled)[:, None])
-        for name, p in (("paper", paper), ("primary", primary))
+        for name, p in (("paper", paper), ("verdict", verdict))
     }
     return FeatureSearch((CustomFeature((2,), "mean"),), tests, np.zeros(1), matched, len(shuffled), 0)
 
 
 @pytest.mark.parametrize(
-    ("primary", "paper", "expected"),
+    ("verdict", "paper", "expected"),
     [
         (
             0.5,
             0.02,
             ["tries (search p = 0.25): no evidence beyond confidence.", "so the corrected p = 0.020 is no evidence"],
         ),
-        (0.5, 0.001, ["no evidence beyond confidence by this test", "it describes, and the primary test decides"]),
+        (0.5, 0.001, ["no evidence beyond confidence by this test", "it describes, and trend and shape decide"]),
         (0.001, 0.001, ["more than such a search finds by chance", "which also exceeds chance"]),
         (0.001, 0.5, ["more than such a search finds by chance", "(search p = 0.25)."]),
     ],
 )
-def test_sentences_when_the_two_tests_agree_and_when_not(primary: float, paper: float, expected: list[str]):
+def test_sentences_when_the_two_tests_agree_and_when_not(verdict: float, paper: float, expected: list[str]):
     """39 shuffled searches, 9 of them at 0.01: as good as anything but 0.001."""
-    sentence = search_sentence(searched(primary, paper, [0.01] * 9 + [0.9] * 30))
+    sentence = search_sentence(searched(verdict, paper, [0.01] * 9 + [0.9] * 30))
     assert all(part in sentence for part in expected), sentence
 
 
-@pytest.mark.parametrize("primary", [0.5, 0.001])
-def test_without_matching_neither_test_is_read(primary: float):
-    sentence = search_sentence(searched(primary, 0.001, [0.01] * 9 + [0.9] * 30, matched=False))
+@pytest.mark.parametrize("verdict", [0.5, 0.001])
+def test_without_matching_neither_test_is_read(verdict: float):
+    sentence = search_sentence(searched(verdict, 0.001, [0.01] * 9 + [0.9] * 30, matched=False))
     assert "finer" not in sentence
     assert "exceeds chance" not in sentence
     assert sentence.endswith("With too few samples to match confidence this says nothing about routing.")
@@ -176,7 +191,7 @@ def test_what_cannot_be_tested():
     run = made_up(9, n=300, n_layers=2)
     constant = RunData("c", run.confidence, run.correct, np.ones((300, 2)))
     search = search_features(constant, n_shuffles=5)
-    assert search.tests["primary"].n_tested == 5  # two layers, mean, max and min times confidence; all else is constant
+    assert search.tests["verdict"].n_tested == 5  # two layers, mean, max and min times confidence; all else is constant
     right = RunData("r", run.confidence, np.ones(300, dtype=bool), run.entropies)
     assert "Nothing can be said" in search_sentence(search_features(right, n_shuffles=5))
     few = RunData("f", run.confidence[:60], run.correct[:60], run.entropies[:60])

@@ -42,7 +42,7 @@ def test_mean_and_covariance_equal_those_of_all_permutations(rho):
     sums = np.array([
         np.bincount(np.array(groups)[list(order)], weights=residuals, minlength=3) for order in permutations(range(7))
     ])  # fmt: skip
-    mean, covariance = deciles._null(residuals, bins, np.bincount(groups, minlength=3)[None])
+    mean, covariance = deciles._null(residuals, bins, groups, 3)
     assert mean == pytest.approx(sums.mean(axis=0))
     assert covariance == pytest.approx(np.cov(sums.T, bias=True))
 
@@ -93,3 +93,32 @@ def test_higher_rungs_need_the_output():
     confidence, correct, rho, _ = world(50)
     with pytest.raises(InvalidInput, match="outputs"):
         effect_by_decile(confidence, correct, rho, rung=1)
+
+
+@pytest.mark.parametrize("rung", [0, 1])
+def test_copies_of_one_cluster_are_no_more_evidence_than_one(rung: int):
+    confidence, correct, rho, logits = world(1000, planted=0.05)
+    single = effect_by_decile(confidence, correct, rho, outputs=logits, rung=rung, clusters=np.arange(1000))
+    alone = effect_by_decile(confidence, correct, rho, outputs=logits, rung=rung)
+    assert np.nanmax(np.abs(single.high / alone.high - 1)) < 0.25
+    # Bins of 25 samples, and of 25 times 4 copies: the same samples in the same bins, four times each.
+    copied = [np.repeat(each, 4, axis=0) for each in (confidence, correct, rho, logits)]
+    found = effect_by_decile(*copied[:3], outputs=copied[3], rung=rung, clusters=np.repeat(np.arange(1000), 4))
+    assert found.test.standard_error == pytest.approx(single.test.standard_error, rel=0.05)
+    if rung == 0:  # above it the ridge sees four times the samples
+        assert found.values == pytest.approx(single.values, abs=0.02)
+        assert (found.high - found.low) == pytest.approx(single.high - single.low, rel=0.1)
+
+
+def test_the_band_holds_all_deciles_where_samples_of_a_cluster_agree():
+    """100 worlds of 400 clusters of 5 that share their luck and their rho; without them it seldom holds."""
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(400), 5)
+    inside = np.zeros((100, 2), dtype=bool)
+    for row in inside:
+        confidence = np.repeat(rng.uniform(0.5, 0.9, 400), 5) + 1e-3 * rng.random(2000)
+        correct = np.repeat(rng.random(400), 5) < confidence
+        rho = np.repeat(rng.normal(size=400), 5) + 0.1 * rng.normal(size=2000)
+        row[:] = [effect_by_decile(confidence, correct, rho, clusters=each).n_outside == 0 for each in (clusters, None)]
+    assert inside.mean(axis=0)[0] >= 0.85  # means of bins of ten clusters take a little of the spread
+    assert inside.mean(axis=0)[1] < 0.7

@@ -94,6 +94,16 @@ def test_pooled_error_is_that_of_a_bootstrap_over_images():
     assert np.sqrt((errors**2).sum()) / 3 < 0.8 * np.std(draws)  # as if every run had images of its own
 
 
+def test_scores_of_clusters_are_the_sums_of_their_samples():
+    (first, second), groups = shared_images(2, n_runs=2), np.repeat(np.arange(250), 4)
+    plain = [trend_scores(*run) for run in (first, second)]
+    sums = [np.bincount(groups, weights=each) for each in plain]
+    found = [trend_scores(*run, clusters=groups) for run in (first, second)]
+    expected = sums[0] @ sums[1] / np.linalg.norm(sums[0]) / np.linalg.norm(sums[1])
+    assert found[0] @ found[1] == pytest.approx(expected)
+    assert trend_scores(*first, clusters=np.arange(1000)) == pytest.approx(plain[0])
+
+
 def test_correlated_cells_keep_the_level_and_their_spread_is_found():
     rng = np.random.default_rng(5)
     covariance = exchangeable(6, 0.6) * 1e-4

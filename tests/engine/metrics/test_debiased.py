@@ -8,9 +8,9 @@ from scipy.stats import foldnorm, norm
 
 from engine.core.pvalues import wilson_interval
 from engine.metrics import ece
-from engine.metrics.debiased import _critical, _folded_normal, debiased_ece
+from engine.metrics.debiased import DebiasedEce, _critical, _folded_normal, debiased_difference, debiased_ece
 from engine.metrics.reliability import expected_ece
-from tests.bench.coverage import World
+from tests.bench.coverage import World, difference_covered
 
 
 def test_one_bin_far_from_zero_is_wilsons_interval():
@@ -83,3 +83,18 @@ def test_the_interval_covers(shape, true, matching):
     assert 0.90 <= world.covered(1000, 300, matching) <= 0.995
     if true == 0:
         assert world.covered_by_percentiles(1000, 5) == 0
+
+
+def test_a_difference_by_hand():
+    first, second = DebiasedEce(0.05, 0.02, 0.09), DebiasedEce(0.02, 0.0, 0.05)
+    found = debiased_difference(first, second, 0.0)  # 0.03 and 0.03 meet below, 0.04 and 0.02 above
+    assert (found.estimate, found.low) == (pytest.approx(0.03), pytest.approx(0.03 - 0.03 * 2**0.5))
+    assert found.high == pytest.approx(0.03 + 20**0.5 / 100)
+    same = debiased_difference(first, first, 1.0)
+    assert (same.estimate, same.low, same.high) == pytest.approx((0, -0.01, 0.01))  # 0.03 below, 0.04 above
+
+
+@pytest.mark.parametrize(("one", "other"), [("nothing", "0.03 over"), ("0.01 over", "0.01 by turns")])
+def test_the_interval_of_a_difference_covers(one: str, other: str):
+    """150 samples of 1,500: 0.95 less three standard errors."""
+    assert difference_covered(one, other, 1500, 150) >= 0.89

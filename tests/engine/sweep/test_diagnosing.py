@@ -135,6 +135,7 @@ def test_runs_share_images_if_data_set_and_labels_are_the_same(tmp_path: Path):
         one, other, replace(one, run_id="third", seed=2), replace(one, run_id="elsewhere", dataset="coins"),
         replace(one, run_id="unlabelled", labels=None), replace(one, run_id="ensemble", suite="test-last5"),
         replace(other, run_id="relabelled", labels=labels[::-1].copy()),
+        replace(one, run_id="clustered", clusters=np.repeat(np.arange(200), 3)),
     ]  # fmt: skip
     for each in records:
         write_shard(each, tmp_path / "shards")
@@ -142,9 +143,15 @@ def test_runs_share_images_if_data_set_and_labels_are_the_same(tmp_path: Path):
     with open_cache(tmp_path / "cache.duckdb") as cache:
         rows = diagnose(cache, n_resamples=10).set_index("run_id", drop=False)
         runs = {name: cache.load(name) for name in ("one", "other", "third")}
+        clustered = cache.load("clustered")
     images = rows["images"]
     assert images["one"] == images["other"] == images["third"]
-    assert images[["one", "elsewhere", "relabelled"]].nunique() == 3
+    assert images[["one", "elsewhere", "relabelled", "clustered"]].nunique() == 4
+    rho = clustered.entropies.mean(axis=1)
+    alone, summed = (trend_test(clustered.confidence, clustered.correct, rho, clusters=each).standard_error
+                     for each in (None, clustered.clusters))  # fmt: skip
+    assert rows["primary_se"][["one", "clustered"]].tolist() == [alone, summed]
+    assert alone != summed
     assert images[["unlabelled", "ensemble"]].isna().all()
     scores = [trend_scores(run.confidence, run.correct, run.entropies.mean(axis=1)) for run in runs.values()]
     shared = rows.loc[list(runs)]

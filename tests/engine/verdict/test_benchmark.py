@@ -26,6 +26,7 @@ from engine.benchmark.run import learnt_table, paired_errors
 from engine.calibrators.temperature import FittedIdentity
 from engine.core.errors import InvalidInput, UnknownName
 from engine.core.labels import places
+from engine.metrics.debiased import DebiasedEce, debiased_difference
 from engine.verdict.benchmark import judge_run, judge_seeds
 
 N_BOOTSTRAP = 400
@@ -47,9 +48,7 @@ def made_up_result(
             name,
             metric,
             level - levels["none"] if metric.startswith("delta") else level,
-            np.nan,
-            np.nan,
-            np.nan,
+            *(level, level - 0.02, level + 0.02),
         )
         for name, level in levels.items()
         for metric in METRICS
@@ -99,18 +98,26 @@ SEEDS = {
 
 def test_contrast_in_a_run_by_hand():
     result = made_up_result()
-    table = contrast_in_run(result)
-    assert len(table) == 6
-    first = table.iloc[0]
-    assert (first["control"], first["metric"], first["n"]) == ("nw_conf", "ece", N_BOOTSTRAP)
-    paired = result.bootstrap["nw_conf_routing"]["ece"] - result.bootstrap["nw_conf"]["ece"]
-    z = norm.ppf(1 - 0.05 / 12)  # two-sided, shared by six comparisons
-    assert first["difference"] == pytest.approx(0.0005)
-    assert first["error"] == pytest.approx(paired.std(ddof=1))
-    assert first["high"] == pytest.approx(0.0005 + z * paired.std(ddof=1))
-    assert first["low"] == pytest.approx(0.0005 - z * paired.std(ddof=1))
+    found = contrast_in_run(result)
+    assert len(found) == 6
+    table = found.set_index(["control", "metric"])
+    nll = table.loc[("nw_conf", "nll")]
+    paired = result.bootstrap["nw_conf_routing"]["nll"] - result.bootstrap["nw_conf"]["nll"]
+    z = norm.ppf(1 - 0.05 / 8)  # two-sided, shared by the four comparisons that have an interval
+    assert (nll["difference"], nll["n"]) == (pytest.approx(0.0005), N_BOOTSTRAP)
+    assert nll["high"] == pytest.approx(0.0005 + z * paired.std(ddof=1))
+    assert nll["low"] == pytest.approx(0.0005 - z * paired.std(ddof=1))
     # The error that the methods share, ten times their own, has no say.
-    assert first["error"] == pytest.approx(0.001 * 2**0.5, rel=0.15)
+    assert paired.std(ddof=1) == pytest.approx(0.001 * 2**0.5, rel=0.15)
+    ends = [DebiasedEce(level, level - 0.02, level + 0.02) for level in (LEVEL["nw_conf_routing"], LEVEL["nw_conf"])]
+    drawn = [result.bootstrap[name]["ece"] for name in ("nw_conf_routing", "nw_conf")]
+    expected = debiased_difference(*ends, float(np.corrcoef(drawn)[0, 1]))
+    ece = table.loc[("nw_conf", "ece")]
+    wider = z / norm.ppf(0.975)
+    assert ece["difference"] == pytest.approx(0.0005)
+    assert ece["high"] == pytest.approx(0.0005 + wider * (expected.high - expected.estimate))
+    assert ece["low"] == pytest.approx(0.0005 - wider * (expected.estimate - expected.low))
+    assert table.xs("worst_tertile_ece", level="metric")[["low", "high"]].isna().all(axis=None)
     assert not table["clear"].any()
 
 
@@ -130,7 +137,6 @@ def test_contrast_over_seeds_by_hand():
     row = table.loc[("nw_conf", "nll")]
     differences = [-0.002, -0.001, -0.003]
     assert row["difference"] == pytest.approx(-0.002)
-    assert row["error"] == pytest.approx(0.001 / 3**0.5)  # standard deviation (ddof 1) of -2, -1, -3 is 1
     reach = t.ppf(1 - 0.05 / 12, 2) * np.std(differences, ddof=1) / 3**0.5
     assert row["low"] == pytest.approx(-0.002 - reach)
     assert row["high"] == pytest.approx(-0.002 + reach)
@@ -140,14 +146,14 @@ def test_contrast_over_seeds_by_hand():
 
 def test_one_seed_has_no_spread():
     table = contrast_over_seeds(seed_scores({name: values[:1] for name, values in SEEDS.items()}))
-    assert table["error"].isna().all()
+    assert table[["low", "high"]].isna().all(axis=None)
     assert not table["clear"].any()
 
 
 def test_leader_in_a_run_counts_rivals_within_noise():
     leader = leader_in_run(made_up_result(), "ece")
     assert (leader.method, leader.value, leader.uncalibrated) == ("nw_conf", 0.02, 0.06)
-    # 0.0005 and 0.001 are within 1.96 x 0.0014, 0.01 is not.
+    # 0.0005 and 0.001 are within noise, 0.01 is not.
     assert (leader.n_rivals, leader.n_alike) == (3, 2)
     assert leader.improves
 
@@ -175,7 +181,7 @@ def test_sentence_within_noise():
         "ECE is lowest with the kernel on confidence, at 0.0200 against 0.0600 without calibration (2 of 3 other "
         "methods are within noise of it); NLL is lowest with the kernel on confidence, at 0.020 against 0.060 without "
         "calibration (2 of 3 other methods are within noise of it). AR-CondCal does not separate from its matched "
-        "controls in ECE, worst-tertile ECE or NLL by more than bootstrap noise: no evidence that routing adds "
+        "controls in ECE or NLL by more than sampling noise: no evidence that routing adds "
         "anything here, and no proof that it does not."
     )
 
@@ -197,8 +203,10 @@ def test_outcomes(routing: float, entropy: float, outcome: str, words: str):
 
 def test_clear_differences_are_named():
     verdict = judge_run(made_up_result(LEVEL | {"nw_conf_routing": 0.010, "nw_conf_entropy": 0.010}))
-    assert "AR-CondCal has a lower ECE than the kernel on confidence (by 0.0100), a lower" in verdict.sentence
-    assert "3 of 6 comparisons show no clear difference" in verdict.sentence
+    by = -verdict.contrasts["difference"].iloc[0]
+    assert by == pytest.approx(0.01, abs=1e-3)
+    assert f"AR-CondCal has a lower ECE than the kernel on confidence (by {by:.4f}) and a lower" in verdict.sentence
+    assert "2 of 4 comparisons show no clear difference" in verdict.sentence
 
 
 def test_nothing_is_said_about_routing_without_it():

@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.types import RunData
 from engine.features import feature
-from engine.gaps import permutation_test, trend_test
+from engine.gaps import combined_test, permutation_test
 from engine.verdict.features import judge_scores
 
 
@@ -30,11 +30,11 @@ def test_the_numbers_are_those_of_the_tests():
         paper = permutation_test(run.confidence, run.correct, rho)
         assert table.loc[name, "max_gap"] == paper.observed
         assert table.loc[name, "paper_p"] == paper.p_value
-        assert table.loc[name, "primary_p"] == trend_test(run.confidence, run.correct, rho).p_value
+        assert table.loc[name, "verdict_p"] == combined_test(run.confidence, run.correct, rho).p_value
     # Holm: the smallest of m p-values is multiplied by m.
-    assert table["primary_p"].idxmin() == "telling"
-    assert table.loc["telling", "primary_p_holm"] == pytest.approx(len(table) * table.loc["telling", "primary_p"])
-    assert table.loc["idle", "primary_p_holm"] > 0.05
+    assert table["verdict_p"].idxmin() == "telling"
+    assert table.loc["telling", "verdict_p_holm"] == pytest.approx(len(table) * table.loc["telling", "verdict_p"])
+    assert table.loc["idle", "verdict_p_holm"] > 0.05
 
 
 def test_a_run_that_has_nothing_to_test():

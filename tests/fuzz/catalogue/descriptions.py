@@ -73,7 +73,7 @@ FEATURES = [
         {"quantiles": QUANTILES, **SUPPORT},
         also=("feature",),
         covers=(verdict_features.judge_scores, verdict_features.score_row),
-        missing=dict.fromkeys(("paper_p", "primary_p", "paper_p_holm", "primary_p_holm", "max_gap"), UNTESTABLE),
+        missing=dict.fromkeys(("paper_p", "verdict_p", "paper_p_holm", "verdict_p_holm", "max_gap"), UNTESTABLE),
     ),
 ]
 
