@@ -112,7 +112,7 @@ def figure(
         "hoverlabel": {"font": {"size": theme.font_size}},
         "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0.01, "x": 0},
         "bargap": 0.08,
-        "dragmode": False,  # a swipe over a figure scrolls the page; the mode bar switches zooming on
+        "dragmode": False,  # nothing is zoomed by accident; the mode bar switches zooming on
     }
     for name, given in (layout or {}).items():
         common[name] = {**common.get(name, {}), **given} if isinstance(given, dict) else given

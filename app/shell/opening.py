@@ -18,10 +18,7 @@ h1 { font-size: 1.7rem !important; padding: 0 !important; }
 h3 { font-size: 1.2rem !important; padding: 0.3rem 0 !important; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.78; }
 [data-testid="stMetricValue"] { font-size: 1.5rem; }
-@media (hover: none) {
-    .modebar-container { display: none; }
-    .js-plotly-plot .draglayer * { pointer-events: none !important; }
-}
+@media (hover: none) { .modebar-container { display: none; } }
 .st-key-wide { overflow-x: auto; }
 @media (max-width: 640px) { .st-key-wide > * { min-width: 660px; } }
 .st-key-opening:not(:has([data-testid="stProgress"])) { display: none; }
