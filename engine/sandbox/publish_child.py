@@ -11,7 +11,8 @@ from engine.store.publish import write_own
 def main(request: dict[str, Any], file: IO[bytes], output: IO[bytes]) -> None:  # noqa: ARG001  (as every child)
     """request : name, limits, mapping and identity by field, the folder to write into."""
     table = read_stream(file, request["name"], Limits(**request["limits"]))
-    chosen = {role: tuple(names) if isinstance(names, list) else names for role, names in request["mapping"].items()}
+    mapping: dict[str, Any] = request["mapping"]
+    chosen: dict[str, Any] = {role: tuple(at) if isinstance(at, list) else at for role, at in mapping.items()}
     provenance = {"source": f"import of {table.name}", "data_fingerprint": table.fingerprint}
     record = build_record(table.columns, ColumnMapping(**chosen), RunIdentity(**request["identity"]), provenance)
     write_own(record, Path(request["folder"]))
