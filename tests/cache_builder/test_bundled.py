@@ -20,8 +20,8 @@ from engine.sweep import diagnose
 RUNS = {config.run_id: config for recipe in ("replica", "digits") for config in load_recipe(recipe).runs()}
 FOUND = {path.stem: path for path in default_shards_directory().glob("*.parquet")}
 ENSEMBLES = {f"{run_id}-last5" for run_id, config in RUNS.items() if config.ensemble_last}
-AIMS = {"cifar10": 0.74, "cifar100": 0.43, "tiny-imagenet": 0.20, "digits": 0.93}
-"""Accuracies aimed for; data/README.md tells what came out. A run far below was not trained as the recipe says."""
+AIMS = {"cifar10": 0.74, "cifar100": 0.43, "tiny-imagenet": 0.20, "digits": 0.90}
+"""Accuracies aimed for; data/README.md tells what came out."""
 NAMES = {
     "micro_swin": "Sw-T", "micro_deit": "DeiT-S", "micro_vit": "ViT-B/16", "cifar10": "C-10", "cifar100": "C-100",
     "tiny-imagenet": "T-IN", "block_ar": "Block-AR", "full_ar": "Full-AR",
@@ -35,11 +35,11 @@ def test_a_bundled_run_is_what_the_recipe_says_and_good_enough(run_id):
     config = RUNS[run_id]
     assert config.differing(record.config) == []
     assert record.n_samples == (898 if config.dataset == "digits" else 10_000)
-    assert record.accuracy >= AIMS[config.dataset] - 0.03
+    assert record.accuracy >= AIMS[config.dataset]
     assert not record.provenance["commit"].endswith("+changes")
     assert (record.n_layers > 0) == (config.variant not in ("baseline", "drloc") and config.block_size != 6)
     if record.n_layers:
-        assert record.entropies.std(axis=1).std() > 0.005  # r_std varies over samples: routing is not uniform
+        assert record.entropies.std(axis=1).std() > 0.01  # r_std varies over samples: routing is not uniform
         assert record.epochs["epoch"].nunique() == -(-config.epochs // config.entropy_stride)
         if config.ensemble_last:
             assert f"{run_id}-last5" in FOUND
