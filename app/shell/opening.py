@@ -13,7 +13,8 @@ _STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding-top: 1.1rem; padding-bottom: 2rem; }
 @media (min-width: 640px) { [data-testid="stMainBlockContainer"] { padding-left: 3rem; padding-right: 3rem; } }
 [data-testid="stHeader"] { background: transparent; pointer-events: none; }
-[data-testid="stHeader"] > * { pointer-events: auto; }
+[data-testid="stHeader"] * { pointer-events: none; }
+[data-testid="stHeader"] :is(button, a, input, button *, a *) { pointer-events: auto; }
 h1 { font-size: 1.7rem !important; padding: 0 !important; }
 h3 { font-size: 1.2rem !important; padding: 0.3rem 0 !important; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.78; }

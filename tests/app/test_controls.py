@@ -36,7 +36,7 @@ def compute(cache_path: Path, protocol: Protocol, n_simulations: int) -> tuple[r
         chosen = Selection(cache.fingerprint, "full-s0", None, "r_agg", Slice(), protocol)
         view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
         work = controls(view, n_simulations, "monotone", "accuracy")
-    return work.compute(lambda share, _text: shares.append(share)), shares
+        return work.compute(lambda share, _text: shares.append(share)), shares
 
 
 def test_the_sentence_and_the_figures_of_controls_are_of_the_same_worlds(cache_of_kinds: Path):
@@ -78,7 +78,8 @@ def test_one_bar_never_runs_backwards(cache_of_kinds: Path):
 @pytest.mark.parametrize(
     ("page", "query", "blocked", "stop", "n_figures"),
     [
-        ("controls", {"simulations": "200", "bins": "11"}, "app.compute.controls.power_curve", "stop-controls", 1),
+        ("controls", {"simulations": "200", "bins": "11"},
+         "app.compute.controls.simulate_controls", "stop-controls", 1),
         ("null", {"method": "shuffled samples (the paper's way)", "bins": "11"},
          "app.compute.null.permutation_test", "stop-permutation", 1),
         ("null", {"bins": "12"}, "app.compute.null.trend_test", "stop-p-bins", 1),

@@ -114,6 +114,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         verdict_sweep.CacheVerdict,
     ),
     BEHIND: (
+        debiased.debiased_difference,
         binning.histogram_edges,
         threads.side_by_side,
         controls.raises_false_alarms,
@@ -210,6 +211,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         limited.ServerBusy,
         limited.as_file,
         limited.read_isolated,
+        limited.publish_isolated,
         limited.ask,
         limited.schema,
         limited_child.limit,
