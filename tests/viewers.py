@@ -23,6 +23,7 @@ from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
+from app.parts.headlines import of_null
 from app.shell.wording import typeset
 from engine.features import FEATURES
 from engine.metrics.mechanism import depth_profile, relate_to_error
@@ -53,6 +54,10 @@ def write_version(shards: Path, version: int, n_samples: int, n_runs: int = 6) -
         write_shard(record, shards)
 
 
+_EXPLAINED = re.compile("</?abbr[^>]*>")
+"""Around a term with a tooltip (`app.shell.glossary`)."""
+
+
 def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
     """Fingerprint, and the verdict of every page on the first run (or on the whole cache); all carry its numbers."""
     with open_cache(cache) as opened:
@@ -71,7 +76,7 @@ def expected_verdicts(cache: Path) -> tuple[str, dict[str, str]]:
             ),
         }
         sentences |= dict.fromkeys(("overview", "sweep"), judge_cache(counted, feature=FEATURE).detail)
-        sentences |= dict.fromkeys(("gap", "null"), test.detail) | {"controls": controls_sentence(test)[1]}
+        sentences |= {"gap": test.detail, "null": of_null(test)[1], "controls": controls_sentence(test)[1]}
         return opened.fingerprint, {page: typeset(sentence) for page, sentence in sentences.items()}
 
 
@@ -94,7 +99,7 @@ class Seen:
     def text(self) -> str:
         """All prose on the page."""
         bodies = (getattr(element, str(element.WhichOneof("type"))).body for element in self.of("markdown", "html"))
-        return html.unescape(" ".join(bodies))
+        return html.unescape(_EXPLAINED.sub("", " ".join(bodies)))
 
     @property
     def titles(self) -> list[str]:

@@ -56,7 +56,7 @@ class Holder:
     def __init__(self, capacity: int = 4) -> None:
         self._capacity = capacity
         self._held: OrderedDict[Path, Cache] = OrderedDict()
-        self._tried: OrderedDict[Identity, str] = OrderedDict()
+        self._tried: OrderedDict[str, str] = OrderedDict()
         self._troubles: dict[Path, str] = {}
         self._turns: dict[Path, threading.Lock] = {}
         self._guard = threading.Lock()
@@ -92,14 +92,14 @@ class Holder:
         """What came of trying a file out is known for as long as it is the same file."""
         with open_regular(path) as file:
             identity = Identity.of(file)
-        if identity not in self._tried:
+        if identity.key not in self._tried:
             trouble = try_out(path, identity)
             with self._guard:
-                self._tried[identity] = trouble
+                self._tried[identity.key] = trouble
                 while len(self._tried) > _TRIED:
                     self._tried.popitem(last=False)
-        if self._tried[identity]:
-            raise NotACache(self._tried[identity])
+        if self._tried[identity.key]:
+            raise NotACache(self._tried[identity.key])
         opened = open_cache(path)
         if opened.identity != identity:
             opened.close()

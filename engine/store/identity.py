@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
 from typing import IO, BinaryIO
@@ -13,18 +13,24 @@ from engine.core.errors import NotACache
 
 REMEDY = "publish one with `python -m cache_builder publish`"
 HEADERS = 3 * 4096
-"""Bytes of DuckDB's three headers: a number that only this database has, and one that every checkpoint changes."""
+"""Bytes of DuckDB's three headers, with a number that every checkpoint changes."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Equal for two looks at one unchanged file. Clocks may jump and be set back: time is only one part of it."""
+    """Equal for two looks at one unchanged file. Clocks may jump and be set back: time is only one part of it.
+
+    Two caches written alike may have equal headers, and the time of modification is whatever a copying program says.
+    That of the last change is the kernel's: it tells which file a name stands for, but an open file gets a new one
+    when another takes its name, so it does not count between two looks at that.
+    """
 
     device: int
     inode: int
     size: int
     modified: int
     head: str
+    changed: int = field(compare=False)
 
     @property
     def key(self) -> str:
@@ -36,7 +42,7 @@ class Identity:
         """Of an open file, wherever its name points by now."""
         status = os.fstat(file.fileno())
         head = hashlib.sha256(os.pread(file.fileno(), HEADERS, 0)).hexdigest()[:16]
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, head)
+        return cls(*_told(status), head, status.st_ctime_ns)
 
     def is_at(self, path: Path) -> bool:
         """Whether the file of this name is this one.
@@ -47,8 +53,12 @@ class Identity:
             status = path.stat()
         except OSError:
             return False
-        found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        return found == (self.device, self.inode, self.size, self.modified)
+        same = _told(status) == (self.device, self.inode, self.size, self.modified)
+        return same and status.st_ctime_ns == self.changed
+
+
+def _told(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def open_regular(path: Path) -> BinaryIO:
