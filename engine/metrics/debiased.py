@@ -140,8 +140,9 @@ class _Gaps:
     def _gaps(self, tau: float) -> FloatArray:
         if tau <= 0:
             return np.clip(self.size - tau * self.error, 0, self.limit)
-        noise = np.divide(tau * self.error, self.size, out=np.zeros_like(self.size), where=self.size > 0)
-        return self.size * np.maximum(1 - noise**2, 0)
+        reach = np.minimum(tau * self.error, self.size)  # beyond a gap's own size nothing is left of it
+        noise = np.divide(reach, self.size, out=np.zeros_like(self.size), where=self.size > 0)
+        return self.size * (1 - noise**2)
 
     def at(self, tau: float) -> _Point:
         size = self._gaps(tau)

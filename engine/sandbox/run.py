@@ -113,7 +113,7 @@ def _run(
 ) -> int:
     order = {"script": str(script), "file": file, "limits": asdict(allowance), "request": dict(request)}
     process = subprocess.Popen(
-        [sys.executable, "-I", str(_CHILD)],
+        [sys.executable, "-I", "-B", str(_CHILD)],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.DEVNULL,

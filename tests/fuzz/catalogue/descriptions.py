@@ -61,7 +61,7 @@ FEATURES = [
         {"n_shuffles": whole(1, 4), "n_bins": BINS, "quantiles": QUANTILES, **SUPPORT, **DRAWS},
         {"n_shuffles": 3},
         missing=dict.fromkeys(
-            ("p_values", "shuffled", "holm", "effect", "paper", "primary", "paper_holm", "primary_holm"), UNTESTABLE
+            ("p_values", "shuffled", "holm", "effect", "paper", "verdict", "paper_holm", "verdict_holm"), UNTESTABLE
         ),
         covers=(feature_search.search_features, verdict_features.search_sentence),
         at_most=80,
