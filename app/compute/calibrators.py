@@ -24,7 +24,7 @@ from engine.benchmark import (
 from engine.benchmark.setup import check_run
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import Progress, RunData
+from engine.core.types import Progress, RunData, part_of
 from engine.verdict.answers import BENCHMARK
 from engine.verdict.benchmark import BenchmarkVerdict, judge_run, judge_seeds
 
@@ -65,7 +65,7 @@ def benchmark(view: View, run_id: str) -> Work[BenchmarkResult]:
     def compute(progress: Progress) -> BenchmarkResult:
         progress(0.0, f"{name}: reading")
         run = cache.load(run_id)
-        return run_benchmark(run, progress=lambda share, text: progress(share, f"{name}: {text}"))
+        return run_benchmark(run, progress=part_of(progress, 0, 1, f"{name}: "))
 
     return Work(("benchmark", run_id), view.kept_by, compute, lambda: BENCHMARK.read(cache, run_id))
 

@@ -13,7 +13,7 @@ from app.state.selection import N_SIMULATIONS, feature_label
 from app.state.view import View
 from engine.benchmark import contrast_in_run, feature_ablation, run_benchmark
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import Progress, RunData
+from engine.core.types import Progress, RunData, part_of
 from engine.features import CustomFeature, available_features, feature
 from engine.features.search import FeatureSearch, search_features
 from engine.gaps import PermutationResult, permutation_test
@@ -84,11 +84,9 @@ def calibrated(view: View, own: CustomFeature) -> Work[Calibrated]:
 
     def compute(progress: Progress) -> Calibrated:
         run = cache.load(run_id)
-        scores = _scores(run, (own,), lambda share, text: progress(share / 2, text))
+        scores = _scores(run, (own,), part_of(progress, 0, 0.5))
         try:
-            result = run_benchmark(
-                run, KERNELS, feature=own, progress=lambda share, text: progress((1 + share) / 2, text)
-            )
+            result = run_benchmark(run, KERNELS, feature=own, progress=part_of(progress, 0.5, 0.5))
         except (MissingData, InvalidInput) as error:
             return Calibrated(None, scores, str(error))
         return Calibrated(contrast_in_run(result, SCORES), scores, "")
@@ -118,10 +116,10 @@ def candidates(view: View) -> Work[pd.DataFrame]:
     scores = within_a_job(fits)
 
     def compute(progress: Progress) -> pd.DataFrame:
-        scored = scores(lambda share, text: progress(0.7 * share, text))
+        scored = scores(part_of(progress, 0, 0.7))
         tested = judge_scores(
             run, names, settings=samples.protocol.test_settings,
-            progress=lambda share, text: progress(0.7 + 0.3 * share, text),
+            progress=part_of(progress, 0.7, 0.3),
         )  # fmt: skip
         table = pd.DataFrame({"label": {name: feature_label(name) for name in names}})
         table = table.join(tested.set_index("name")[list(TESTED)]).join(scored)

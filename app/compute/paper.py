@@ -9,7 +9,7 @@ from app.compute.jobs import Work, awaited, jobs
 from app.compute.keep import keep
 from app.compute.sweep import diagnosed
 from app.state.view import View
-from engine.core.types import Progress
+from engine.core.types import Progress, part_of
 from engine.gaps.settings import MIN_SUPPORT
 from engine.paper import SOURCES, Evidence, Reading, build, conclude, single_runs
 from engine.paper.claims import ClaimResult, audit
@@ -54,6 +54,6 @@ def source(view: View, name: str) -> Work[Any]:
     cache, runs, entry = view.cache, _single_runs(view), SOURCES[name]
 
     def compute(progress: Progress) -> Any:
-        return entry.compute(cache, runs, lambda share, text: progress(share, f"{entry.label}: {text}"))
+        return entry.compute(cache, runs, part_of(progress, 0, 1, f"{entry.label}: "))
 
     return Work((name, "of the paper"), view.kept_by, compute)

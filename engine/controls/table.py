@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.controls.simulation import Scale, Shape, Simulator
 from engine.core.labels import percent
-from engine.core.types import Progress, silent
+from engine.core.types import Progress, part_of, silent
 from engine.gaps.settings import TestSettings
 
 
@@ -86,10 +86,10 @@ def simulate_controls(
     given = confidence, correct, rho
     power = power_curve(
         *given, tests=SIMULATED, shape=shape, scale=scale, n_replicates=n_replicates, settings=settings,
-        progress=lambda share, text: progress(0.6 * share, text),
+        progress=part_of(progress, 0, 0.6),
     )  # fmt: skip
     alarms = false_alarm_rate(
         *given, n_replicates=n_replicates, settings=settings,
-        progress=lambda share, text: progress(0.6 + 0.4 * share, text),
+        progress=part_of(progress, 0.6, 0.4),
     )  # fmt: skip
     return Controls(power, alarms, controls_table(*given, alarms, power, settings=settings))
