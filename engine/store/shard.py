@@ -65,7 +65,7 @@ def write_shard(record: RunRecord, directory: Path | str) -> Path:
                 table.replace_schema_metadata({_KEY: json.dumps(header)}),
                 temporary,
                 compression="zstd",
-                compression_level=9,
+                compression_level=15,
                 use_dictionary=[name for name, column in columns.items() if column.dtype.kind != "f"],
                 use_byte_stream_split=floats,
                 write_statistics=False,
