@@ -58,7 +58,7 @@ with next(tabs):
         if curve is not None:
             figure = plots.p_against_bins(curve, verdict.alpha, page.theme)
             page.figure(figure, "p-bins", alt="p-value by number of bins")
-    match = compute.match_quality(view)
+    match = compute.match(view)
     page.text(
         "Within-bin rank correlation of the feature with confidence: "
         f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the primary test. "

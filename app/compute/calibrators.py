@@ -11,7 +11,6 @@ from app.compute.cache import load_run
 from app.compute.jobs import Work
 from app.compute.keep import keep
 from app.compute.reliability import fitted
-from app.report.study import Diagram, diagram_of
 from app.state.view import View
 from engine.benchmark import (
     BenchmarkResult,
@@ -25,6 +24,7 @@ from engine.benchmark.setup import check_run
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import Progress, RunData, part_of
+from engine.metrics.reliability import Diagram, diagram_of
 from engine.verdict.answers import BENCHMARK
 from engine.verdict.benchmark import BenchmarkVerdict, judge_run, judge_seeds
 

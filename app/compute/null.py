@@ -9,8 +9,8 @@ from app.compute.keep import keep
 from app.state.view import View
 from engine.core.binning import MATCHINGS
 from engine.core.types import Progress
-from engine.gaps import STATISTICS, PermutationResult, match_diagnostic, permutation_test, primary_bins, trend_test
-from engine.verdict.answers import VERDICT
+from engine.gaps import STATISTICS, PermutationResult, permutation_test, trend_test
+from engine.verdict.answers import MATCH, VERDICT, match_quality
 
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
@@ -76,9 +76,7 @@ def p_by_bins(view: View) -> Work[pd.DataFrame]:
 
 
 @keep(max_entries=128, by=lambda view: view.selection.alone)
-def match_quality(view: View) -> dict[str, str]:
-    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the primary ones."""
-    confidence, _, rho = view.samples
-    bins = {"equal_width": view.selection.protocol.n_bins, "equal_mass": primary_bins(confidence.size)}
-    values = {m: match_diagnostic(confidence, rho, n_bins=n, matching=m) for m, n in bins.items()}
+def match(view: View) -> dict[str, str]:
+    """`match_quality`, printed."""
+    values = view.stored(MATCH)() or match_quality(*view.samples[::2], view.selection.protocol.n_bins)
     return {m: "not defined" if value is None else f"{value:.3f}" for m, value in values.items()}

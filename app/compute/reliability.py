@@ -7,7 +7,6 @@ import pandas as pd
 
 from app.compute.cache import load_run
 from app.compute.keep import keep
-from app.report.study import Diagram, diagram_of
 from app.state.selection import feature_label
 from app.state.view import View
 from engine.benchmark import BenchmarkResult, run_benchmark
@@ -17,12 +16,16 @@ from engine.core.binning import Matching
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.labels import is_ensemble
 from engine.metrics.mechanism import ReliabilityMap, reliability_map
-from engine.metrics.reliability import class_table
+from engine.metrics.reliability import Diagram, class_table, diagram_of
+from engine.verdict.answers import RELIABILITY
 
 
 @keep(max_entries=512, by=lambda view, matching: (view.selection.of_any_feature, matching))
 def diagram(view: View, matching: Matching = "equal_width") -> Diagram | None:
     """The diagram of the chosen samples; None if the slice is empty in this run."""
+    stored = view.stored(RELIABILITY)()
+    if stored is not None:
+        return stored[matching]
     run = view.run  # loaded in here, so that a remembered diagram of another run needs none of its samples
     return diagram_of(run.confidence, run.correct, view.selection.protocol.n_bins, matching) if run.n_samples else None
 

@@ -53,10 +53,10 @@ def samples(page: Page, name: str) -> None:
         compute.correlations(page.view),
         "features",
         names={
-            "feature": "Feature", "spearman": "Rank correlation", "interval": "95 % interval", "p": "p",
+            "feature": "Feature", "value": "Rank correlation", "interval": "95 % interval", "p_value": "p",
             "separation": "P(wrong higher)", "mean_correct": "Mean, correct", "mean_wrong": "Mean, wrong",
         },
-        formats={"spearman": "%.3f", "separation": "%.3f", "mean_correct": "%.4f", "mean_wrong": "%.4f"},
+        formats={"value": "%.3f", "p_value": "p", "separation": "%.3f", "mean_correct": "%.4f", "mean_wrong": "%.4f"},
     )  # fmt: skip
 
 

@@ -6,9 +6,9 @@ import streamlit as st
 
 from app.compute import reliability as compute
 from app.plots import reliability as plots
-from app.report.study import Diagram
 from app.shell.page import Page
 from engine.calibrators import CALIBRATORS
+from engine.metrics.reliability import Diagram
 
 SCOPES = {"cells": "every other cell, one run each", "cell": "this cell, other seeds and ensembles"}
 DEFAULT_METHODS = ["none", "ts", "isotonic"]

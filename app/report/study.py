@@ -2,53 +2,28 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from app.report.blind import BlindCache
 from app.state.selection import N_SIMULATIONS, feature_label
 from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
 from engine.controls.table import controls_table
-from engine.core.binning import N_BINS, Matching
+from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.types import WITHOUT_LOGITS, BoolArray, FloatArray, Progress, RunData, part_of
+from engine.core.types import WITHOUT_LOGITS, Progress, part_of
 from engine.features import columns_of, feature
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
-from engine.metrics import reliability_table
-from engine.metrics.mechanism import DepthProfile, depth_profile
-from engine.metrics.reliability import CalibrationSummary, calibration_summary
+from engine.metrics.mechanism import DepthProfile
+from engine.metrics.reliability import Diagram, diagram_of
 from engine.sweep.others import other_entropies
 from engine.verdict import Verdict, judge
+from engine.verdict.answers import depth_of, layers_of
 
 TRUST = {
     "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap detected with 80 % power",
     "reading": "Reading",
 }  # fmt: skip
 TRUST_FORMATS = {"p": "p", "false_alarm": "percent", "detectable": "%.2f"}
-
-
-@dataclass(frozen=True, eq=False)
-class Diagram:
-    """A reliability diagram before it is drawn: one row per bin, and the summary."""
-
-    table: pd.DataFrame
-    summary: CalibrationSummary
-
-
-def diagram_of(confidence: FloatArray, correct: BoolArray, n_bins: int, matching: Matching) -> Diagram:
-    """Equal-width or equal-mass bins of these samples."""
-    # Equal-mass bins need a sample each; a thin slice may hold fewer than the bins asked for.
-    kept = n_bins if matching == "equal_width" else min(n_bins, confidence.size)
-    table = reliability_table(confidence, correct, n_bins=kept, matching=matching)
-    return Diagram(table, calibration_summary(confidence, correct, n_bins=n_bins))
-
-
-def depth_of(run: RunData, layers: pd.DataFrame) -> DepthProfile:
-    """The routing profile by layer; of a run without one, its extra columns, of which there must be one."""
-    if run.n_layers == 0:
-        return depth_profile(np.column_stack(list(run.extra.values())), run.correct, names=list(run.extra))
-    sources = [None if pd.isna(number) else int(number) for number in layers["n_sources"]]
-    return depth_profile(run.entropies, run.correct, names=layers["name"].tolist(), n_sources=sources)
 
 
 @dataclass(frozen=True)
@@ -123,7 +98,7 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
         )  # fmt: skip
         trust = controls_table(*samples, alarms, power, settings=settings.test)
         tested = Tested(verdict, alarms, power, trust)
-    depth = depth_of(run, cache.layers(run_id)) if run.n_layers or run.extra else None
+    depth = depth_of(run, layers_of(cache.layers(run_id))) if run.n_layers or run.extra else None
     return Study(
         diagram_of(run.confidence, run.correct, N_BINS, "equal_width"), tested, missing, depth, run.n_layers > 0
     )

@@ -51,6 +51,7 @@ from engine.core.labels import MISSING, print_value
 from engine.core.latex import to_latex
 from engine.core.rounding import find_rounding
 from engine.store import Cache
+from engine.verdict.answers import ROUNDING
 
 _CHOSEN = "routecal-chosen"
 _WRAPPED = 68  # pixels of a row of three lines
@@ -92,7 +93,8 @@ class Page:
 
     def _warn_of_rounding(self) -> None:
         """A bar where the run's confidence has too few digits for its tests."""
-        rounding = find_rounding(self.view.run.confidence)
+        stored = self.view.stored(ROUNDING)()
+        rounding = stored[0] if stored else find_rounding(self.view.run.confidence)
         if rounding is not None:
             self._show("text", rounding.sentence, "rounding")
             with st.container(key="rounding"):

@@ -17,7 +17,6 @@ from engine.core.errors import InvalidInput, MissingData
 from engine.core.labels import RunName, counted, is_ensemble, listed
 from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
-from engine.sweep import DEFAULT_FEATURE
 from engine.sweep.others import other_entropies
 from engine.verdict.answers import Question
 
@@ -40,11 +39,11 @@ class View:
         return self.cache.kept_by
 
     def stored(self, question: Question[Result]) -> Callable[[], Result | None]:
-        """How to find the answer that the cache holds; a choice other than the default one has none."""
+        """How to find the answer that the cache holds, which it does only at the default settings."""
         chosen = self.selection
-        usual = chosen.feature == DEFAULT_FEATURE or not question.of_feature
-        usual = usual and chosen.slice.everything and chosen.protocol == Protocol()
-        return (lambda: question.read(self.cache, chosen.run_id)) if usual else (lambda: None)
+        if not chosen.slice.everything or chosen.protocol != Protocol():
+            return lambda: None
+        return lambda: question.read(self.cache, chosen.run_id, chosen.feature)
 
     def of_run(self, run_id: str) -> View:
         """The same view of another run."""
