@@ -16,7 +16,7 @@ def controls(view: View, n_simulations: int, shape: Shape, scale: Scale) -> Work
     def compute(progress: Progress) -> Controls:
         return simulate_controls(
             *view.samples, shape=shape, scale=scale, n_replicates=n_simulations,
-            settings=view.selection.protocol.test_settings, progress=progress,
+            settings=view.selection.protocol.test_settings, clusters=view.run.clusters, progress=progress,
         )  # fmt: skip
 
     usual = (n_simulations, shape, scale) == (N_SIMULATIONS, "monotone", "accuracy")

@@ -6,8 +6,8 @@ import pandas as pd
 
 from app.report.blind import BlindCache
 from app.state.selection import N_SIMULATIONS, feature_label
-from engine.controls import SIMULATED, FalseAlarms, PowerCurve, false_alarm_rate, power_curve
-from engine.controls.table import controls_table
+from engine.controls import FalseAlarms, PowerCurve
+from engine.controls.table import simulate_controls
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import WITHOUT_LOGITS, Progress, part_of
@@ -88,16 +88,11 @@ def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Prog
             clusters=run.clusters, settings=settings.test, n_replicates=N_SIMULATIONS,
             progress=part_of(progress, 0, 0.4),
         )  # fmt: skip
-        alarms = false_alarm_rate(
-            *samples, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=part_of(progress, 0.4, 0.2),
+        controls = simulate_controls(
+            *samples, clusters=run.clusters, settings=settings.test, n_replicates=N_SIMULATIONS,
+            progress=part_of(progress, 0.4, 0.6),
         )  # fmt: skip
-        power = power_curve(
-            *samples, tests=SIMULATED, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=part_of(progress, 0.6, 0.4),
-        )  # fmt: skip
-        trust = controls_table(*samples, alarms, power, settings=settings.test)
-        tested = Tested(verdict, alarms, power, trust)
+        tested = Tested(verdict, controls.alarms, controls.power, controls.trust)
     depth = depth_of(run, layers_of(cache.layers(run_id))) if run.n_layers or run.extra else None
     return Study(
         diagram_of(run.confidence, run.correct, N_BINS, "equal_width"), tested, missing, depth, run.n_layers > 0

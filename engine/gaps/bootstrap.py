@@ -12,12 +12,11 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from engine.core import validation
-from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
-from engine.core.contingency import Contingency, tabulate
+from engine.core.contingency import Contingency
 from engine.core.types import BEHIND, FloatArray, IntArray
 from engine.gaps.gap import GapResult, gap_of_counts
 from engine.gaps.settings import MIN_SUPPORT
@@ -56,7 +55,11 @@ def bootstrap_gap_of_counts(
     min_support: int = MIN_SUPPORT,
     level: float = 0.95,
 ) -> BootstrapResult:
-    """The bootstrap of counts that were tabulated before."""
+    """Percentile bootstrap of both gaps: all samples resampled, cuts of rho and bins of confidence held fixed.
+
+    Resampling rows with fixed cuts makes the counts by bin, tertile and correctness one multinomial draw; no row is
+    touched.
+    """
     validation.draws("n_resamples", n_resamples)
     validation.seed(seed)
     validation.fraction("level", level)
@@ -93,30 +96,6 @@ def bootstrap_gap_of_counts(
         level=level,
         n_resamples=n_resamples,
         seed=seed,
-    )
-
-
-def bootstrap_gap(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    rho: ArrayLike,
-    *,
-    n_resamples: int = 5000,
-    seed: int = 42,
-    n_bins: int = N_BINS,
-    min_support: int = MIN_SUPPORT,
-    matching: Matching = "equal_width",
-    quantiles: tuple[float, float] = TERTILE_QUANTILES,
-    level: float = 0.95,
-) -> BootstrapResult:
-    """Percentile bootstrap of both gaps: all samples resampled, cuts of rho and bins of confidence held fixed.
-
-    Resampling rows with fixed cuts makes the counts by bin, tertile and correctness one multinomial draw; no row is
-    touched.
-    """
-    contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=matching, quantiles=quantiles)
-    return bootstrap_gap_of_counts(
-        contingency, n_resamples=n_resamples, seed=seed, min_support=min_support, level=level
     )
 
 

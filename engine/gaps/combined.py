@@ -8,9 +8,9 @@ from scipy.stats import rankdata
 
 from engine.core.binning import equal_mass_bins
 from engine.core.pvalues import cauchy_combination
-from engine.core.types import BoolArray, FloatArray
+from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.settings import primary_bins
-from engine.gaps.shape import ShapeDesign, ShapeResult, count_correct, logistic_fit, shape_test
+from engine.gaps.shape import ShapeDesign, ShapeResult, cluster_sums, count_correct, logistic_fit, shape_test
 from engine.gaps.statistics.trend import TrendDesign, trend_test
 from engine.gaps.stratified import StratifiedResult, two_sided
 
@@ -50,15 +50,22 @@ def combined_test(
 class CombinedBatch:
     """The same on many simulated outcomes of one run; matched_by : confidence, or its ranks (`ShapeDesign`)."""
 
-    def __init__(self, confidence: FloatArray, rho: FloatArray, matched_by: FloatArray) -> None:
+    def __init__(
+        self, confidence: FloatArray, rho: FloatArray, matched_by: FloatArray, clusters: IntArray | None = None
+    ) -> None:
+        self._clusters = clusters
         self._n_bins = primary_bins(rho.size)
         self._trend = TrendDesign.of(equal_mass_bins(matched_by, self._n_bins), rho, self._n_bins)
-        self._shape = ShapeDesign(confidence, rho, matched_by=matched_by)
+        self._shape = ShapeDesign(confidence, rho, clusters, matched_by)
 
     def pvalues(self, outcomes: BoolArray, accuracy: FloatArray) -> FloatArray:
         """(R,) of (R, n) outcomes drawn from accuracies (n,); NaN where there is nothing to test."""
         n_correct = count_correct(outcomes, self._trend.bins, self._n_bins)
-        variance = self._trend.variance(n_correct).sum(axis=1)
+        if self._clusters is None:
+            variance = self._trend.variance(n_correct).sum(axis=1)
+        else:
+            residuals = self._trend.scores * (outcomes - (n_correct / self._trend.sizes)[:, self._trend.bins])
+            variance = np.square(cluster_sums(residuals.T, self._clusters)).sum(axis=0)
         statistic = outcomes.astype(np.float32) @ self._trend.scores.astype(np.float32)
         z = np.divide(statistic, np.sqrt(variance), out=np.full(len(outcomes), np.nan), where=variance > 0)
         fitted = logistic_fit(self._shape.model, accuracy)

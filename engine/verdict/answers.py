@@ -158,7 +158,9 @@ def histogram(rho: FloatArray) -> tuple[IntArray, FloatArray]:
 VERDICT = Question("verdict", Verdict, lambda run, _layers, name: _judged(run, name, controls=True))
 JUDGED = Question("judged", Verdict, lambda run, _layers, name: _judged(run, name, controls=False), of="others")
 """Without controls, of the features that are not the default one."""
-CONTROLS = Question("controls", Controls, lambda run, _layers, name: simulate_controls(*_given(run, name)))
+CONTROLS = Question(
+    "controls", Controls, lambda run, _layers, name: simulate_controls(*_given(run, name), clusters=run.clusters)
+)
 PLANTED = Question(
     "planted", tuple[PermutationResult, CombinedResult], lambda run, _layers, name: try_planted(_given(run, name))
 )

@@ -139,10 +139,12 @@ def judge(
         report = progress or silent
         negative = false_alarm_rate(
             confidence, correct, rho, tests=(VERDICT, "paper"), n_replicates=n_replicates, alpha=alpha, seed=seed,
-            settings=settings, progress=lambda share, text: report(0.5 * share, text),
+            settings=settings, clusters=clusters, progress=lambda share, text: report(0.5 * share, text),
         )  # fmt: skip
         report(0.5, "planting effects")
-        positive = positive_control(confidence, correct, rho, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed)
+        positive = positive_control(
+            confidence, correct, rho, clusters=clusters, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed
+        )
         report(0.85, "measuring the gain")
         gain = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed)
         if bound is not None:

@@ -9,10 +9,11 @@ import numpy as np
 from engine.controls import power_curve
 from engine.core.binning import equal_width_bins, tertiles
 from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps import bootstrap_gap, permutation_test
+from engine.gaps import permutation_test
 from engine.gaps.settings import MIN_SUPPORT
 from tests.bench.data import samples
 from tests.bench.runner import Case, Work
+from tests.gaps_of_samples import bootstrap_gap
 
 RESAMPLES = 5000
 
