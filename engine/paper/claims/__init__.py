@@ -2,16 +2,19 @@
 
 `audit()` gives one `ClaimResult` per statement: what is stated, what the tables give, and whether the two agree.
 Printed numbers are intervals (`engine.paper.claims.rounding`), so that rounding alone never makes a difference.
-What is claimed and where stands in `data/paper/words/claims.csv`; the modules here hold the arithmetic.
+What is claimed, where, and how it is checked stands in `data/paper/words/claims.toml`.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import pandas as pd
 
 from engine.paper import published
-from engine.paper.claims import blocks, calibration, gaps, models, probes, scores, studies, sweep
+from engine.paper.claims import checks
+from engine.paper.claims.formulas import examine
 from engine.paper.claims.registry import CHECKS, OUTCOMES, Finding, MissingCell, Outcome, Paper
 
 __all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", "audit", "summarise"]
@@ -19,16 +22,12 @@ __all__ = ["CLAIMS", "OUTCOMES", "Claim", "ClaimResult", "Outcome", "as_frame", 
 
 @dataclass(frozen=True)
 class Claim:
-    """A checkable statement of the paper, in our words, where it is made (the paper's label), and what recomputes it.
-
-    how : how the two numbers are compared; empty where that depends on the tables, and the check says it.
-    """
+    """A checkable statement of the paper in our words, where it is made (the paper's label), and what recomputes it."""
 
     key: str
     topic: str
     claim: str
     where: str
-    how: str
     check: Callable[[Paper], Finding]
 
 
@@ -46,7 +45,13 @@ class ClaimResult:
     how: str
 
 
-CLAIMS = tuple(Claim(**row, check=CHECKS[row["key"]]) for row in published.words("claims"))
+with (published.DIRECTORY / "words" / "claims.toml").open("rb") as _file:
+    _TOPICS = tomllib.load(_file)["topic"]
+CLAIMS = tuple(
+    Claim(key, topic["name"], given["claim"], given["where"], partial(examine, key=key, claim=given))
+    for topic in _TOPICS
+    for key, given in topic["claims"].items()
+)
 """Every claim, topic by topic in the order in which a reader of the paper meets them."""
 
 
@@ -75,7 +80,7 @@ def _result(claim: Claim, paper: Paper, own: bool) -> ClaimResult:
         if own:  # the paper's own tables are complete, so this is a fault of the claim
             raise
         found = Finding("", "", "not checkable", f"the tables given do not allow it ({error})")
-    what = (found.stated, found.recomputed, found.outcome, found.how or claim.how)
+    what = (found.stated, found.recomputed, found.outcome, found.how)
     return ClaimResult(claim.key, claim.topic, claim.claim, claim.where, *what)
 
 

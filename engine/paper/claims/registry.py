@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from engine.core.errors import InvalidInput, RouteCalError
-from engine.paper.claims.rounding import Rounded, rounded
+from engine.paper.claims.rounding import Rounded, decimals, rounded
 from engine.paper.published import COLUMNS, STATEMENTS
 
 
@@ -89,10 +89,16 @@ class Paper:
         """A mean and the standard deviation beside it."""
         return self.value(table, row, column), self.std(table, row, column)
 
+    def printed(self, table: str, row: str, column: str) -> str:
+        """A number with its printed decimals and sign, or a word."""
+        cell = self.cell(table, row, column)
+        sign = "+" if cell.printed.startswith("+") else ""
+        return f"{cell.value:{sign}.{decimals(cell.printed)}f}" if math.isfinite(cell.value) else cell.printed
+
     def shown(self, table: str, row: str, column: str) -> str:
         """A cell as printed, `mean ± std` where it has both."""
-        cell = self.cell(table, row, column)
-        return f"{cell.printed} ± {cell.printed_std}" if cell.printed_std else cell.printed
+        std = self.cell(table, row, column).printed_std
+        return self.printed(table, row, column) + (f" ± {std}" if std else "")
 
     def numbers(self, table: str, column: str, rows: Iterable[str] | None = None) -> dict[str, Rounded]:
         """A column of a table, or some rows of it."""
@@ -114,17 +120,13 @@ class Paper:
         """A word that the text states."""
         return self.cell(STATEMENTS, row, column).printed
 
-    def said_columns(self, row: str) -> list[str]:
-        """The quantities that a statement names."""
-        return [column for key, column in self._table(STATEMENTS) if key == row]
-
     def rows(self, table: str) -> list[str]:
         """Row names in printed order."""
         return list(dict.fromkeys(row for row, _ in self._table(table)))
 
-    def columns(self, table: str) -> list[str]:
-        """Column names in printed order."""
-        return list(dict.fromkeys(column for _, column in self._table(table)))
+    def columns(self, table: str, row: str | None = None) -> list[str]:
+        """Column names in printed order, of the table or of one row."""
+        return list(dict.fromkeys(column for name, column in self._table(table) if row in (None, name)))
 
 
 Outcome = Literal["agrees", "differs", "not checkable"]
@@ -152,11 +154,6 @@ def claim(check: Check) -> Check:
     """Register a function as what recomputes the claim of its name."""
     CHECKS[check.__name__] = check
     return check
-
-
-def register(key: str, form: Callable[..., Finding], *given: Any) -> None:
-    """Register a form that claims share: what `form` makes of the paper and of what is given for this one."""
-    CHECKS[key] = lambda paper: form(paper, *given)
 
 
 def decide(holds: bool, stated: str, recomputed: str, how: str = "") -> Finding:
