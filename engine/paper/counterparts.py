@@ -7,22 +7,20 @@ cache's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from types import MappingProxyType
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
-from engine.benchmark import METRICS
-from engine.benchmark.setup import REFERENCE
 from engine.core.errors import UnknownName
 from engine.core.labels import MISSING, capital, counted, places
 from engine.core.latex import to_latex
 from engine.metrics.mechanism import spearman
-from engine.paper import published, tables
+from engine.paper import published
 from engine.paper.sources import Evidence
-from engine.paper.tables import FRAME, ROUTED, NoCounterpart
+from engine.paper.tables import MAKERS, ROUTED, NoCounterpart
+
+FRAME = ["row", "column", "value", "std", "n", "printed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +34,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """How a table is made of a cache.
+    """How a table is made of a cache (`data/paper/words/counterparts.csv`; by what, `engine.paper.tables.MAKERS`).
 
     Attributes
     ----------
     sources : what must have been computed (`engine.paper.SOURCES`).
-    make : evidence to frame; takes a cell as well if `by_cell`.
+    by_cell : whether it is a table of one cell.
     like : backbone family, data set and variant of the paper's table, to find the nearest cell by.
     ranked : whether the best and second-best of a column are marked where the table is written.
-    otherwise : what is computed otherwise than in the paper, beside other models and data (`data/paper/words`).
+    otherwise : what is computed otherwise than in the paper, beside other models and data.
+    missing : why a cache has none.
     """
 
     sources: tuple[str, ...]
-    make: Callable[..., pd.DataFrame]
-    by_cell: bool = False
-    like: tuple[str, str, str] = ("", "", "")
-    ranked: bool = False
-    otherwise: str = ""
+    by_cell: bool
+    like: tuple[str, ...]
+    ranked: bool
+    otherwise: str
+    missing: str
 
     def nearest(self, cells: pd.DataFrame) -> str:
         """The cell most like the paper's: same variant, then data set, then backbone. One row per cell in `cells`."""
@@ -66,15 +65,32 @@ class Counterpart:
         return str(cells.loc[order[0], "cell"])
 
 
+def _described(row: Mapping[str, str]) -> Counterpart:
+    like = tuple(row["cell"].split()) if " " in row["cell"] else ("", "", "")
+    sources, ranked = tuple(row["sources"].split()), row["ranked"] == "yes"
+    return Counterpart(sources, bool(row["cell"]), like, ranked, row["otherwise"], row["missing"])
+
+
+_DESCRIBED = {row["name"]: _described(row) for row in published.words("counterparts")}
+COUNTERPARTS = {name: _DESCRIBED[name] for name in published.TABLES if name in MAKERS}
+WITHOUT = {name: _DESCRIBED[name].missing for name in published.TABLES if name not in MAKERS}
+"""Published tables that no cache can repeat, and why."""
+FURTHER = {name: item for name, item in _DESCRIBED.items() if name not in published.TABLES}
+"""Tables that the paper has not, or has as a figure or a sentence; written with the others."""
+
+
 def build(table: str, evidence: Evidence, cell: str = "") -> pd.DataFrame:
     """The counterpart of a published table; raises `NoCounterpart` with the reason where there is none."""
-    if table in WITHOUT:
-        raise NoCounterpart(WITHOUT[table])
-    counterpart = {**COUNTERPARTS, **FURTHER}.get(table)
-    if counterpart is None:
+    if table not in _DESCRIBED:
         raise UnknownName("table", table, published.TABLES)
-    frame = counterpart.make(evidence, cell) if counterpart.by_cell else counterpart.make(evidence)
-    return frame.assign(printed=frame["printed"].astype(object))[FRAME].reset_index(drop=True)
+    counterpart = _DESCRIBED[table]
+    given = (evidence, cell) if counterpart.by_cell else (evidence,)
+    frame = pd.DataFrame(MAKERS[table](*given) if table in MAKERS else [], columns=FRAME[:-1])
+    if frame.empty:
+        raise NoCounterpart(counterpart.missing)
+    words = pd.Series([value if isinstance(value, str) else "" for value in frame["value"]], dtype=object)
+    numbers = frame[["value", "std", "n"]].apply(pd.to_numeric, errors="coerce")
+    return frame.assign(printed=words, **numbers.astype({"value": float, "std": float, "n": "Int64"}))
 
 
 def styles(paper: pd.DataFrame) -> dict[str, str]:
@@ -116,66 +132,7 @@ def cells_with_logits(evidence: Evidence) -> pd.DataFrame:
     return order.drop_duplicates("cell").reset_index(drop=True)
 
 
-def _calibration(table: str) -> Counterpart:
-    """The table of a cell, whose name says which: `calibration_swin_c10_full`; the main one has a further column."""
-    main = table == "calibration"
-    backbone, data, variant = ("swin", "c10", "block") if main else table.split("_")[1:]
-    columns = tables.HEADLINE | ({"ΔAcc@1 (%)": "delta_accuracy"} if main else {})
-    make = partial(tables.of_cell, tables.METHOD_ROWS, columns, ())
-    return Counterpart(
-        ("scores",), make, by_cell=True, ranked=True, like=(backbone, data.replace("c", "cifar"), f"{variant}_ar")
-    )
-
-
-_WORDS = {row["name"]: row for row in published.words("counterparts")}
-
-
-def _worded(made: Mapping[str, Counterpart]) -> Mapping[str, Counterpart]:
-    return MappingProxyType({name: replace(item, otherwise=_WORDS[name]["otherwise"]) for name, item in made.items()})
-
-
 _MAIN = ("swin", "cifar10", "block_ar")
-_SUPPLEMENT = {METRICS[name].label: name for name in ("mce", "classwise_ece", "smooth_ece")}
-_PAIRED = {"ΔNLL": "delta_nll", "ΔBrier": "delta_brier"}
-_supplement = partial(tables.of_cell, tables.SUPPLEMENT_ROWS, _SUPPLEMENT, ())
-_paired = partial(tables.of_cell, tables.METHOD_ROWS, _PAIRED, (REFERENCE,))
-COUNTERPARTS = _worded({
-    "matched_gap": Counterpart(("gaps",), partial(tables.gap_table, "matched_gap")),
-    "calibration": _calibration("calibration"),
-    "supplementary_metrics": Counterpart(("scores",), _supplement, by_cell=True, ranked=True, like=_MAIN),
-    "paired_deltas": Counterpart(("scores",), _paired, by_cell=True, ranked=True, like=_MAIN),
-    **{name: _calibration(name) for name in list(published.CELLS)[1:]},
-    "gap_robustness": Counterpart(("gaps",), partial(tables.gap_table, "gap_robustness")),
-    "per_seed_diagnostics": Counterpart(("gaps",), partial(tables.gap_table, "per_seed_diagnostics")),
-    "bandwidth": Counterpart(("bandwidth",), tables.bandwidths),
-    "probe_sanity": Counterpart(("probes",), tables.probe_sanity),
-    "feature_ablation_vit": Counterpart(("ablation",), tables.features_vit),
-    "vit_headline": Counterpart(("scores",), tables.vit_headline, ranked=True),
-    "raw_summary": Counterpart(("scores",), tables.raw_summary),
-    "replication_summary": Counterpart(("scores",), tables.replication),
-    "ar_sweep": Counterpart(("gaps",), tables.sweep_table),
-    "block_sizes": Counterpart(("scores",), tables.block_sizes),
-    "naive_probe": Counterpart(("probes",), tables.naive_probe),
-    "feature_ablation": Counterpart(("ablation",), tables.features),
-    "external_finetune": Counterpart(("scores",), tables.imported),
-    "external_scratch": Counterpart(("scores",), tables.imported),
-    "external_audit": Counterpart(("scores",), tables.ranking),
-    "vanilla_backbones": Counterpart(("gaps", "hidden_states"), tables.vanilla),
-})  # fmt: skip
-WITHOUT = {name: row["without"] for name, row in _WORDS.items() if row["without"]}
-"""Published tables that no cache can repeat, and why."""
-FURTHER = _worded({
-    "by_cell": Counterpart(("routing", "gain", "gaps", "scores"), tables.by_cell),
-    "accuracy": Counterpart((), tables.accuracy),
-    "feature_gains": Counterpart(("ablation",), tables.features_of_cell, by_cell=True, ranked=True),
-    "calibration_sizes": Counterpart(("sizes",), tables.sizes),
-    "split_ranks": Counterpart(("splits",), tables.splits),
-    "intervals": Counterpart(("intervals",), tables.intervals),
-    "probe_contrasts": Counterpart(("probes",), partial(tables.contrasts, "cell")),
-    "probe_contrasts_by_run": Counterpart(("probes",), partial(tables.contrasts, "run")),
-})  # fmt: skip
-"""Tables that the paper has not, or has as a figure or a sentence; written with the others."""
-
 DEFAULT_STYLE = ".4f"
 FEWEST_ROWS = 5
 _UNCALIBRATED = (published.RAW, "Raw (no calibration)")

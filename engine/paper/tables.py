@@ -4,62 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
-from typing import Any, ParamSpec
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from engine.benchmark.bandwidth import FAMILY
 from engine.benchmark.comparisons import rank_one_counts, split_trials
-from engine.benchmark.sensitivity import size_curves
+from engine.benchmark.scores import METRICS
+from engine.benchmark.sensitivity import GAINS_OVER, size_curves
 from engine.benchmark.setup import CONTROLS, REFERENCE, ROUTING, TERTILE_FEATURE
 from engine.calibrators import CALIBRATORS
 from engine.core.errors import RouteCalError
 from engine.core.labels import DATASETS, MISSING
+from engine.core.types import CELL
 from engine.paper import published
 from engine.paper.sources import Evidence, with_cells
 from engine.probes import ProbeSweep
 from engine.probes.sweep import INPUTS
 
-FRAME = ["row", "column", "value", "std", "n", "printed"]
 ROUTED = ("block_ar", "full_ar")
-Given = ParamSpec("Given")
 Cells = Iterable[tuple[str, str, Any, Any, Any]]
 """(row, column, value or word, std, n)"""
-NO_VIT = "no ViT run of this cache has routing and logits"
 
 
 class NoCounterpart(RouteCalError):
     """The cache lacks what a published table shows; the message says what."""
-
-
-def tidy(rows: Cells, reason: str) -> pd.DataFrame:
-    """(row, column, value or word, std, n) as a frame; nothing at all is a reason."""
-    known = list(rows)
-    if not known:
-        raise NoCounterpart(reason)
-    frame = pd.DataFrame(known, columns=["row", "column", "value", "std", "n"])
-    words = [value if isinstance(value, str) else "" for value in frame["value"]]
-    return frame.assign(
-        value=pd.to_numeric(frame["value"], errors="coerce").astype(float),
-        std=pd.to_numeric(frame["std"], errors="coerce").astype(float),
-        n=pd.to_numeric(frame["n"], errors="coerce").astype("Int64"),
-        printed=words,
-    )
-
-
-def table_of(reason: str) -> Callable[[Callable[Given, Cells]], Callable[Given, pd.DataFrame]]:
-    """Makes a table of a function that yields its cells; `reason` is why a cache has none."""
-
-    def decorate(cells: Callable[Given, Cells]) -> Callable[Given, pd.DataFrame]:
-        @wraps(cells)
-        def table(*given: Given.args, **named: Given.kwargs) -> pd.DataFrame:
-            return tidy(cells(*given, **named), reason)
-
-        return table
-
-    return decorate
 
 
 def means(values: pd.Series[Any]) -> tuple[float, float, int]:
@@ -69,16 +40,28 @@ def means(values: pd.Series[Any]) -> tuple[float, float, int]:
     return (float(known.mean()) if n else np.nan), (float(known.std(ddof=0)) if n > 1 else np.nan), n
 
 
-def by_run(rows: pd.DataFrame, name: str, columns: Mapping[str, str], reason: str) -> pd.DataFrame:
+def averaged(
+    frame: pd.DataFrame, row: str, columns: Mapping[str, str], by: str = "metric", value: str = "value"
+) -> Cells:
+    """Means over runs: a row for each value of `row`, and a column, by its name, for each value of `by` that it has."""
+    for name, runs in frame.groupby(row, sort=False):
+        for column, wanted in columns.items():
+            kept = runs.loc[runs[by] == wanted, value]
+            if len(kept):
+                yield str(name), column, *means(kept)
+
+
+def by_run(rows: pd.DataFrame, name: str, columns: Mapping[str, str]) -> Cells:
     """One row of a frame, a run, is one row of the table."""
-    return tidy(
-        (
-            (str(row[name]), column, row[field], None, 1)
-            for row in rows.to_dict("records")
-            for column, field in columns.items()
-        ),
-        reason,
-    )
+    for row in rows.to_dict("records"):
+        for column, field in columns.items():
+            yield str(row[name]), column, row[field], None, 1
+
+
+def in_order(rows: pd.DataFrame, name: str, values: Iterable[str]) -> pd.DataFrame:
+    """The rows that have one of these values, in their order."""
+    place = {value: position for position, value in enumerate(values)}
+    return rows[rows[name].isin(place)].sort_values(name, key=lambda column: column.map(place), kind="stable")
 
 
 def vit(rows: pd.DataFrame) -> pd.DataFrame:
@@ -93,7 +76,6 @@ _GAP = {
     "Support median": "support_median", "Null q.975": "null_high", "Perm. p": "paper_p", "Acc@1": "accuracy",
     "Rejects": "rejects",
 }  # fmt: skip
-_NO_GAP = "no run of this cache has a routing profile, so no gap can be measured"
 
 
 def _tested(evidence: Evidence) -> pd.DataFrame:
@@ -101,17 +83,16 @@ def _tested(evidence: Evidence) -> pd.DataFrame:
     return rows.assign(rejects=["yes" if rejects else "no" for rejects in rows["paper_rejects"]])
 
 
-def gap_table(table: str, evidence: Evidence) -> pd.DataFrame:
+def gap_table(table: str, evidence: Evidence) -> Cells:
     """Rows of runs: all of them, or the first seed of each cell where the paper shows seed 0."""
     rows = _tested(evidence)
     name = "run"
     if table != "per_seed_diagnostics":
         rows, name = rows.sort_values("seed", kind="stable").drop_duplicates("cell").sort_values("cell"), "cell"
     columns = dict.fromkeys(published.load(table)["column"])
-    return by_run(rows, name, {column: _GAP[column] for column in columns}, _NO_GAP)
+    return by_run(rows, name, {column: _GAP[column] for column in columns})
 
 
-@table_of(_NO_GAP)
 def sweep_table(evidence: Evidence) -> Cells:
     """Cells: means over seeds, smallest p, rejections."""
     for name, runs in _tested(evidence).groupby("cell", sort=False):
@@ -140,7 +121,6 @@ def rule_by_cell(evidence: Evidence) -> pd.DataFrame:
     return cells.assign(large=large, ahead=ahead, met=large & ahead)
 
 
-@table_of(_NO_GAP)
 def by_cell(evidence: Evidence) -> Cells:
     """The paper's propositions and its rule as numbers, means over seeds; the last row pools all evaluated samples.
 
@@ -175,7 +155,6 @@ SUPPLEMENT_ROWS = {method: published.SUPPLEMENT_NAMES.get(row, row) for method, 
 VIT_ROWS = {"ts": "TS", "bbq": "BBQ", "rcmmc": "RCMMC", "nw_conf_routing": "AR-CondCal"}
 _METRICS = ("ece", "adaptive_ece", "nll", "brier", "worst_tertile_ece")
 HEADLINE = dict(zip(published.CALIBRATION_COLUMNS, _METRICS, strict=True))
-NO_LOGITS = "no run of this cache has logits and labels, so no calibrator can be fitted"
 
 
 def _method(name: str) -> str:
@@ -185,67 +164,46 @@ def _method(name: str) -> str:
 
 def of_cell(
     rows: Mapping[str, str], columns: Mapping[str, str], skip: tuple[str, ...], evidence: Evidence, cell: str
-) -> pd.DataFrame:
+) -> Cells:
     """Methods by metrics of one cell, mean and std over its seeds; methods that the paper lacks come last."""
     scores = with_cells(evidence["scores"], evidence)
-    scores = scores[scores["cell"] == cell]
-    methods = [*rows, *(name for name in CALIBRATORS if name not in rows)]
-    found = scores.groupby(["method", "metric"])["value"]
-
-    def cells() -> Cells:
-        for method in methods:
-            if method in skip or method not in set(scores["method"]):
-                continue
-            for column, metric in columns.items():
-                mean, std, n = means(found.get_group((method, metric)))
-                scale = 100 if column.endswith("(%)") else 1
-                yield rows.get(method, CALIBRATORS[method].label), column, scale * mean, scale * std, n
-
-    return tidy(cells(), NO_LOGITS if evidence["scores"].empty else f"{cell} has no run with logits")
+    kept = scores[(scores["cell"] == cell) & ~scores["method"].isin(skip)]
+    if kept.empty and len(scores):
+        raise NoCounterpart(f"{cell} has no run with logits")
+    ordered = in_order(kept, "method", dict.fromkeys([*rows, *CALIBRATORS]))
+    label = [rows.get(name, CALIBRATORS[name].label) for name in ordered["method"]]
+    for row, column, mean, std, n in averaged(ordered.assign(label=label), "label", columns):
+        scale = 100 if column.endswith("(%)") else 1
+        yield row, column, scale * mean, scale * std, n
 
 
-def _raw_by_cell(evidence: Evidence, runs: pd.DataFrame) -> Cells:
-    """Uncalibrated metrics of these runs by cell."""
+def _raw_by_cell(evidence: Evidence, kept: Callable[[pd.DataFrame], pd.Series[bool]]) -> Cells:
+    """Uncalibrated metrics of some runs by cell."""
+    runs = evidence.runs.loc[kept(evidence.runs), "run_id"]
     scores = with_cells(evidence["scores"], evidence)
-    raw = scores[(scores["method"] == REFERENCE) & scores["run_id"].isin(runs["run_id"])]
-    for name, rows in raw.groupby("cell", sort=False):
-        for column, metric in {"Acc@1": "accuracy", "ECE": "ece", "NLL": "nll", "Brier": "brier"}.items():
-            yield str(name), column, *means(rows.loc[rows["metric"] == metric, "value"])
+    raw = scores[(scores["method"] == REFERENCE) & scores["run_id"].isin(runs)]
+    return averaged(raw, "cell", {"Acc@1": "accuracy", "ECE": "ece", "NLL": "nll", "Brier": "brier"})
 
 
-@table_of("no Swin run on CIFAR-10 with logits; the table of all completed cells shows what there is")
-def raw_summary(evidence: Evidence) -> Cells:
-    swin = evidence.runs["backbone"].str.contains("swin", regex=False) & (evidence.runs["dataset"] == "cifar10")
-    return _raw_by_cell(evidence, evidence.runs[swin])
+def _swin_on_cifar10(runs: pd.DataFrame) -> pd.Series[bool]:
+    return runs["backbone"].str.contains("swin", regex=False) & (runs["dataset"] == "cifar10")
 
 
-@table_of(NO_LOGITS)
-def replication(evidence: Evidence) -> Cells:
-    return _raw_by_cell(evidence, evidence.runs)
+def _imported(runs: pd.DataFrame) -> pd.Series[bool]:
+    return runs["provenance"].map(lambda text: json.loads(text or "{}").get("source", "") != "cache_builder train")
 
 
-@table_of("the paper shows runs of another pipeline here, and this cache has no imported run with logits")
-def imported(evidence: Evidence) -> Cells:
-    sources = [str(json.loads(text or "{}").get("source", "")) for text in evidence.runs["provenance"]]
-    return _raw_by_cell(evidence, evidence.runs.loc[[source != "cache_builder train" for source in sources]])
-
-
-@table_of("no Block-AR or Full-AR run of this cache has logits")
 def block_sizes(evidence: Evidence) -> Cells:
     scores = with_cells(evidence["scores"], evidence)
     scores = scores[scores["variant"].isin(ROUTED)].sort_values(["backbone", "dataset", "variant", "block_size"])
     quantities = {
-        "Raw ECE": (REFERENCE, "ece"),
-        "Raw worst-tertile ECE": (REFERENCE, "worst_tertile_ece"),
-        "AR-CondCal worst-tertile ECE": (ROUTING, "worst_tertile_ece"),
+        "Raw ECE": f"{REFERENCE} ece",
+        "Raw worst-tertile ECE": f"{REFERENCE} worst_tertile_ece",
+        "AR-CondCal worst-tertile ECE": f"{ROUTING} worst_tertile_ece",
     }
-    for name, runs in scores.groupby("cell", sort=False):
-        for column, (method, metric) in quantities.items():
-            kept = runs[(runs["method"] == method) & (runs["metric"] == metric)]
-            yield str(name), column, *means(kept["value"])
+    return averaged(scores.assign(key=scores["method"] + " " + scores["metric"]), "cell", quantities, "key")
 
 
-@table_of(NO_LOGITS)
 def intervals(evidence: Evidence) -> Cells:
     """Each run by itself, with the 95 % intervals of those headline metrics that have one."""
     rows = with_cells(evidence["intervals"], evidence)
@@ -258,24 +216,23 @@ def intervals(evidence: Evidence) -> Cells:
                 yield name, f"{column}{end}", row[field], None, 1
 
 
-@table_of("this cache holds no runs")
 def accuracy(evidence: Evidence) -> Cells:
     """Accuracy on all samples of each run, by cell; the other tables have that of the evaluated half."""
-    for name, values in evidence.runs.groupby("cell", sort=False)["accuracy"]:
-        yield str(name), "Acc@1", *means(values)
+    return averaged(evidence.runs.assign(metric="accuracy"), "cell", {"Acc@1": "accuracy"}, value="accuracy")
 
 
-@table_of(NO_VIT)
 def vit_headline(evidence: Evidence) -> Cells:
     scores = vit(with_cells(evidence["scores"], evidence))
-    for method, row in VIT_ROWS.items():
-        for name, runs in scores[scores["method"] == method].groupby("cell", sort=False):
-            for column in ("ECE", "AdaECE", "Worst-tertile ECE"):
-                values = runs.loc[runs["metric"] == HEADLINE[column], "value"]
-                yield row, f"{name} {column}", *means(values)
+    scores = scores.assign(key=scores["cell"] + " " + scores["metric"], label=scores["method"].map(VIT_ROWS))
+    columns = {
+        f"{cell} {column}": f"{cell} {HEADLINE[column]}"
+        for cell in dict.fromkeys(scores["cell"])
+        for column in ("ECE", "AdaECE", "Worst-tertile ECE")
+    }
+    kept = scores.dropna(subset=["label"])
+    return averaged(in_order(kept, "label", VIT_ROWS.values()), "label", columns, "key")
 
 
-@table_of(NO_LOGITS)
 def ranking(evidence: Evidence) -> Cells:
     scores, row = evidence["scores"], "Cross-cell ranking"
     if scores.empty:
@@ -293,10 +250,8 @@ FEATURE_ROWS = {
     "last": "Last-layer routing entropy H_L", "concentration": "Routing concentration 1-r_agg",
     "r_agg_x_conf": "Routing entropy × confidence", "r_std": "Depth-variance r_std",
 }  # fmt: skip
-_NO_PROFILE = "no run of this cache has both logits and a routing profile"
 
 
-@table_of(_NO_PROFILE)
 def bandwidths(evidence: Evidence) -> Cells:
     frame = evidence["bandwidth"]
     frame = frame[frame["feature"] == TERTILE_FEATURE]
@@ -311,46 +266,41 @@ def bandwidths(evidence: Evidence) -> Cells:
             yield row, column, *means(kept.loc[kept["metric"] == metric, "value"])
 
 
-@table_of(_NO_PROFILE)
-def features(evidence: Evidence) -> Cells:
+def _ece_by_feature(evidence: Evidence) -> pd.DataFrame:
+    """The ECE with each second feature and what it gains on the controls, one below the other; features labelled."""
     rows = with_cells(evidence["ablation"], evidence)
-    rows = rows[rows["metric"] == "ece"]
-    for dataset, runs in rows.groupby("dataset", sort=True):
-        for feature, label in FEATURE_ROWS.items():
-            kept = runs[runs["feature"] == feature]
-            block, full = (kept[kept["variant"] == variant] for variant in ROUTED)
-            row = f"{DATASETS.get(str(dataset), str(dataset))} / {label}"
-            for column, part, field in (
-                ("Block-AR ECE", block, "value"), ("Full-AR ECE", full, "value"),
-                ("Δ vs Conf-only", block, "delta_vs_confidence"), ("Δ vs Conf+PE", block, "delta_vs_pred_entropy"),
-            ):  # fmt: skip
-                if not part.empty:
-                    yield row, column, *means(part[field])
+    rows = rows[rows["metric"] == "ece"].drop(columns="metric")
+    labels = rows["feature"].map(FEATURE_ROWS).fillna(rows["feature"])
+    names = [*CELL, "cell", "label"]
+    return rows.assign(label=labels).melt(names, ["value", *GAINS_OVER], "metric", "number")
 
 
-@table_of(_NO_PROFILE)
+def features(evidence: Evidence) -> Cells:
+    rows = _ece_by_feature(evidence)
+    data = rows["dataset"].map(DATASETS).fillna(rows["dataset"])
+    rows = rows.assign(row=data + " / " + rows["label"], key=rows["variant"] + " " + rows["metric"])
+    columns = {"Block-AR ECE": "block_ar value", "Full-AR ECE": "full_ar value"} | {
+        f"Δ vs {control}": f"block_ar {gain}"
+        for control, gain in zip(("Conf-only", "Conf+PE"), GAINS_OVER, strict=True)
+    }
+    known = in_order(rows, "label", FEATURE_ROWS.values()).sort_values("dataset", kind="stable")
+    return averaged(known, "row", columns, "key", "number")
+
+
 def features_of_cell(evidence: Evidence, cell: str) -> Cells:
     """The kernel on confidence and each candidate: ECE and its gain over the two controls (positive: lower ECE)."""
-    rows = with_cells(evidence["ablation"], evidence)
-    rows = rows[(rows["metric"] == "ece") & (rows["cell"] == cell)]
-    columns = {
-        "ECE": "value",
-        "Gain over confidence": "delta_vs_confidence",
-        "Gain over confidence + entropy": "delta_vs_pred_entropy",
-    }
-    for feature, runs in rows.groupby("feature", sort=False):
-        for column, field in columns.items():
-            yield FEATURE_ROWS.get(str(feature), str(feature)), column, *means(runs[field])
+    rows = _ece_by_feature(evidence)
+    names = ("ECE", "Gain over confidence", "Gain over confidence + entropy")
+    columns = dict(zip(names, ("value", *GAINS_OVER), strict=True))
+    return averaged(rows[rows["cell"] == cell], "label", columns, value="number")
 
 
-@table_of(NO_LOGITS)
 def sizes(evidence: Evidence) -> Cells:
     """ECE by the number of calibration samples, over random subsets and runs."""
     for row in size_curves(evidence["sizes"], "ece").to_dict("records"):
         yield _method(row["method"]), f"{row['size']:,}", row["mean"], row["std"], row["n"]
 
 
-@table_of(NO_LOGITS)
 def splits(evidence: Evidence) -> Cells:
     """Who has the least ECE on how many random splits."""
     counts = rank_one_counts(split_trials(evidence["splits"]), "trial")
@@ -361,19 +311,12 @@ def splits(evidence: Evidence) -> Cells:
         yield name, "ECE", row["mean"], row["std"], n
 
 
-@table_of(NO_VIT)
 def features_vit(evidence: Evidence) -> Cells:
-    rows = vit(with_cells(evidence["ablation"], evidence))
-    rows = rows[rows["metric"] == "ece"]
-    for feature, label in FEATURE_ROWS.items():
-        for name, runs in rows[rows["feature"] == feature].groupby("cell", sort=False):
-            yield label, str(name), *means(runs["value"])
+    rows = vit(_ece_by_feature(evidence).query("metric == 'value'"))
+    cells = {cell: cell for cell in dict.fromkeys(rows["cell"])}
+    return averaged(in_order(rows, "label", FEATURE_ROWS.values()), "label", cells, "cell", "number")
 
 
-_NO_PROBE = "no run of this cache has a routing profile to probe"
-
-
-@table_of(_NO_PROBE)
 def probe_sanity(evidence: Evidence) -> Cells:
     sweep: ProbeSweep = evidence["probes"]
     pooled = sweep.pooled.set_index("probe").to_dict("index")
@@ -384,28 +327,58 @@ def probe_sanity(evidence: Evidence) -> Cells:
             yield probe.replace("_", "-"), "R²", found["mean"], found["std"], found["n_runs"]
 
 
-def naive_probe(evidence: Evidence) -> pd.DataFrame:
+def naive_probe(evidence: Evidence) -> Cells:
     sweep: ProbeSweep = evidence["probes"]
     wide = sweep.probes[sweep.probes["n_layers"] > 0].pivot_table(index="run_id", columns="probe", values="r2_mean")
     columns = {"Conf-only (linear) R²": "conf_lin", "Full (linear) R²": "full_lin", "Full (MLP) R²": "full_mlp"}
-    rows = with_cells(wide.reset_index(), evidence) if len(wide) else pd.DataFrame()
-    return by_run(rows, "run", columns, _NO_PROBE)
+    return by_run(with_cells(wide.reset_index(), evidence), "run", columns) if len(wide) else ()
 
 
-def vanilla(evidence: Evidence) -> pd.DataFrame:
+def vanilla(evidence: Evidence) -> Cells:
     rows = with_cells(evidence["hidden_states"], evidence).merge(
         evidence["gaps"][["run_id", "accuracy", "raw_ece"]], on="run_id"
     )
     rows = rows.assign(uplift=rows["full_mlp"] - rows["conf_lin"])
     columns = {"Acc@1": "accuracy", "ECE": "raw_ece", "Conf-only R²": "conf_lin", "MLP R²": "full_mlp"}
-    reason = "no run of this cache is a plain backbone with the norms of its blocks as extra columns"
-    return by_run(rows, "run", columns | {"Uplift": "uplift"}, reason)
+    return by_run(rows, "run", columns | {"Uplift": "uplift"})
 
 
-@table_of(_NO_PROBE)
 def contrasts(name: str, evidence: Evidence) -> Cells:
     """What the full-profile network gains over each control, by `cell` or by `run`: mean and std over its runs."""
     sweep: ProbeSweep = evidence["probes"]
     rows = with_cells(sweep.contrasts, evidence).dropna(subset=["estimate"])
-    for (row, contrast), runs in rows.groupby([name, "contrast"], sort=False):
-        yield str(row), str(contrast).replace("_", " "), *means(runs["estimate"])
+    columns = {contrast.replace("_", " "): contrast for contrast in dict.fromkeys(rows["contrast"])}
+    return averaged(rows, name, columns, "contrast", "estimate")
+
+
+_SUPPLEMENT = {METRICS[name].label: name for name in ("mce", "classwise_ece", "smooth_ece")}
+MAKERS: Mapping[str, Callable[..., Cells]] = {
+    **{name: partial(gap_table, name) for name in ("matched_gap", "gap_robustness", "per_seed_diagnostics")},
+    **{name: partial(of_cell, METHOD_ROWS, HEADLINE, ()) for name in published.CELLS},
+    "calibration": partial(of_cell, METHOD_ROWS, HEADLINE | {"ΔAcc@1 (%)": "delta_accuracy"}, ()),
+    "supplementary_metrics": partial(of_cell, SUPPLEMENT_ROWS, _SUPPLEMENT, ()),
+    "paired_deltas": partial(of_cell, METHOD_ROWS, {"ΔNLL": "delta_nll", "ΔBrier": "delta_brier"}, (REFERENCE,)),
+    "bandwidth": bandwidths,
+    "probe_sanity": probe_sanity,
+    "feature_ablation_vit": features_vit,
+    "vit_headline": vit_headline,
+    "raw_summary": partial(_raw_by_cell, kept=_swin_on_cifar10),
+    "replication_summary": partial(_raw_by_cell, kept=lambda runs: runs["cell"].notna()),
+    "ar_sweep": sweep_table,
+    "block_sizes": block_sizes,
+    "naive_probe": naive_probe,
+    "feature_ablation": features,
+    "external_finetune": partial(_raw_by_cell, kept=_imported),
+    "external_scratch": partial(_raw_by_cell, kept=_imported),
+    "external_audit": ranking,
+    "vanilla_backbones": vanilla,
+    "by_cell": by_cell,
+    "accuracy": accuracy,
+    "feature_gains": features_of_cell,
+    "calibration_sizes": sizes,
+    "split_ranks": splits,
+    "intervals": intervals,
+    "probe_contrasts": partial(contrasts, "cell"),
+    "probe_contrasts_by_run": partial(contrasts, "run"),
+}
+"""What makes each table, with the cell where it is made by cell; the rest stands in `words/counterparts.csv`."""

@@ -6,7 +6,7 @@ bound is tighter), so a seed's number can contradict an aggregate row without th
 
 import math
 import re
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, permutations
 
 from scipy.stats import t as student
 
@@ -78,13 +78,6 @@ def one_cell_rejects(paper: Paper) -> Finding:
 
 
 @claim
-def smallest_p(paper: Paper) -> Finding:
-    stated, values = paper.said("sweep", "smallest p"), paper.numbers(_SWEEP, "Perm. p")
-    row = _lowest(values)
-    return decide(stated.may_equal(values[row]), show(stated, 3), f"{show(values[row], 3)} ({row})")
-
-
-@claim
 def rejections_follow_from_p(paper: Paper) -> Finding:
     level = paper.said("level").value
     parts = [
@@ -139,21 +132,6 @@ def p_span(paper: Paper) -> Finding:
     return decide(inside, stated, found)
 
 
-@claim
-def weighted_gap_is_tighter(paper: Paper) -> Finding:
-    rows = [row for row in paper.rows(_SWEEP) if paper.count(_SWEEP, row, "Runs tested") > 1]
-    parts = [(row, paper.std(_SWEEP, row, "Wt. gap").may_be_at_most(paper.std(_SWEEP, row, "Max gap"))) for row in rows]
-    return all_of(parts, "markedly tighter")
-
-
-@claim
-def swin_order_changes(paper: Paper) -> Finding:
-    block, full = (paper.numbers(_SEEDS, "Max gap", SEED_ROWS[name]).values() for name in _VARIANTS)
-    signs = [one.value > other.value for one, other in zip(block, full, strict=True)]
-    larger = ", ".join("Block-AR" if sign else "Full-AR" for sign in signs)
-    return decide(len(set(signs)) == 2, "order not kept", f"larger at seeds 0, 1, 2: {larger}")
-
-
 # ---- calibration tables
 
 
@@ -175,28 +153,6 @@ def internal_comparators_listed(paper: Paper) -> Finding:
     absent = [name for name in names if name not in paper.rows(_MAIN)]
     found = f"no row {', '.join(absent)}" if absent else "both listed"
     return decide(not absent, " and ".join(names), found)
-
-
-def _heat_map(paper: Paper, data: str) -> tuple[str, Rounded]:
-    """The tertile with the largest ECE in the caption, and that ECE."""
-    bands = {band: paper.said(f"heat map {data}", band) for band in ("low", "mid", "high")}
-    return max(bands.items(), key=lambda item: item[1].value)
-
-
-@claim
-def heat_map_worst_is_largest(paper: Paper) -> Finding:
-    band, largest = _heat_map(paper, "CIFAR-10")
-    stated = paper.said("heat map CIFAR-10", "worst")
-    tertiles = ", ".join(paper.said_text("heat map CIFAR-10", name) for name in ("low", "mid", "high"))
-    return decide(stated.may_equal(largest), show(stated, 4), f"{band}: {show(largest, 3)}", f"of {tertiles}")
-
-
-@claim
-def heat_map_ends(paper: Paper) -> Finding:
-    first, second = (_heat_map(paper, data)[0] for data in ("CIFAR-10", "CIFAR-100"))
-    stated = paper.said_text("heat map CIFAR-100", "opposite end")
-    found = f"CIFAR-10: {first}; CIFAR-100: {second}"
-    return decide(first == stated and second == "low", f"low, opposite to {stated}", found)
 
 
 @claim
@@ -269,31 +225,10 @@ def two_seed_figure(paper: Paper) -> Finding:
 
 
 @claim
-def paired_order(paper: Paper) -> Finding:
-    order = ["Vector Scaling", "RCMMC", "Classwise TS"]
-    others = [row for row in paper.rows("paired_deltas") if row not in order]
-    pairs = [*pairwise(order), *((order[-1], other) for other in others)]
-    parts = []
-    for column in ("ΔNLL", "ΔBrier"):
-        values = paper.numbers("paired_deltas", column)
-        parts += [(f"{column} {one} before {other}", values[one].may_be_at_most(values[other])) for one, other in pairs]
-    return all_of(parts, ", ".join(order))
-
-
-@claim
 def ar_condcal_paired_std(paper: Paper) -> Finding:
     stds = {row: paper.std("paired_deltas", row, "ΔNLL") for row in paper.rows("paired_deltas")}
     rank = 1 + sum(std.surely_below(stds[AR_CONDCAL]) for std in stds.values())
     return decide(rank <= 3, "one of the smallest", f"rank {rank} of {len(stds)}")
-
-
-@claim
-def mce_at_least_ece(paper: Paper) -> Finding:
-    parts = [
-        (row, paper.value(_MAIN, row, "ECE").may_be_at_most(paper.value(_MORE, SUPPLEMENT_NAMES.get(row, row), "MCE")))
-        for row in paper.rows(_MAIN)
-    ]
-    return all_of(parts, "MCE >= ECE")
 
 
 @claim
@@ -322,14 +257,6 @@ def bbq_wins_smooth_ece(paper: Paper) -> Finding:
     return decide(not better, "BBQ lowest", f"BBQ {show(values['BBQ'], 4)}; lower: {', '.join(better) or 'none'}")
 
 
-@claim
-def ar_condcal_mce_advantage(paper: Paper) -> Finding:
-    values = paper.numbers(_MORE, "MCE", _SHOWN)
-    found = ", ".join(f"{row} {show(value, 4)}" for row, value in values.items())
-    holds = all(values[_SHOWN[-1]].may_be_at_most(value) for value in values.values())
-    return decide(holds, "AR-CondCal lowest", found)
-
-
 # ---- studies
 
 
@@ -349,18 +276,6 @@ def high_shrinkage(paper: Paper) -> Finding:
         f"Scott's rule for sigma = {sigma.value:g}, n = {n:,}, m = {m}; little would be less than half, for any d that "
         "rounds to sigma",
     )
-
-
-@claim
-def winner_changes(paper: Paper) -> Finding:
-    winners = {}
-    for data in ("CIFAR-10", "CIFAR-100"):
-        rows = [row for row in paper.rows("feature_ablation") if row.startswith(f"{data} / ")]
-        for variant in _VARIANTS:
-            best = _lowest(paper.numbers("feature_ablation", f"{variant} ECE", rows))
-            winners[f"{data} {variant}"] = best.split(" / ", 1)[1]
-    found = "; ".join(f"{cell}: {feature}" for cell, feature in winners.items())
-    return decide(len(set(winners.values())) > 1, "changes", found)
 
 
 _VIT = "feature_ablation_vit"
@@ -503,19 +418,6 @@ def default_block_size(paper: Paper) -> Finding:
     return decide(re.findall(r"b=(\d+)", rows) == [str(stated)], f"b = {stated}", rows)
 
 
-@claim
-def scratch_band(paper: Paper, source: str, row: str, column: str, *data_sets: str) -> Finding:
-    """The ECEs of some data sets lie inside the band that `source` gives."""
-    low, high = (paper.value(source, row, f"{column}{end}") for end in ("low", "high"))
-    table = "external_scratch"
-    rows = [row for row in paper.rows(table) if row.split(" / ")[1] in data_sets and paper.has(table, row, "ECE")]
-    values = paper.numbers(table, "ECE", rows)
-    outside = [row for row, value in values.items() if value.surely_below(low) or high.surely_below(value)]
-    found = ordered(values.values())
-    listed = f"{show(found[0], 4)} to {show(found[-1], 4)}" + (f"; outside: {', '.join(outside)}" if outside else "")
-    return decide(not outside, f"[{show(low, 3)}, {show(high, 3)}]", listed)
-
-
 _AUDIT = "external_audit"
 
 
@@ -542,14 +444,3 @@ def split_winners(paper: Paper) -> Finding:
         f"{wins[0]} and {wins[1]} of {splits}",
         f"{sum(wins)} of {splits}; {'BBQ' if better else 'AR-CondCal'} has the lower mean ECE",
     )
-
-
-@claim
-def no_variant_order(paper: Paper) -> Finding:
-    orders = {}
-    for data in ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet"):
-        rows = [row for row in paper.rows("external_finetune") if row.endswith(f" / {data}")]
-        ranked = sorted(rows, key=lambda row: paper.value("external_finetune", row, "ECE").value)
-        orders[data] = " < ".join(row.split(" / ")[0] for row in ranked)
-    found = "; ".join(f"{data}: {order}" for data, order in orders.items())
-    return decide(len(set(orders.values())) > 1, "no consistent order", found)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from string import Template
 from typing import Any
 
@@ -20,6 +21,7 @@ from engine.paper.published import CELLS, STATEMENTS
 
 Numbers = list[Rounded]
 _ADDRESS = re.compile(r"<([±#?]?)([^<>|]+)\|([^<>|]+)(?:\|([^<>|]+))?>")
+_NAME_IN_TEXT = re.compile(r"\{(lowest|highest|order) (<[^<>]+>)\}")
 _NUMBER_IN_TEXT = re.compile(r"\{([^{}]+?)(?::([,+.\dfg]+))?\}")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Rounded, Rounded], Rounded]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -70,11 +72,8 @@ def evaluate(paper: Paper, formula: str) -> Numbers:
         "#": lambda *cell: exactly(paper.count(*cell)),
         "?": lambda *cell: exactly(paper.has(*cell)),
     }
-    given: dict[str, Numbers] = {}
-
-    def named(found: re.Match[str]) -> str:
-        given[f"cells{len(given)}"] = [read[found[1]](*cell) for cell in addresses(paper, found[0])]
-        return f"cells{len(given) - 1}"
+    tree, asked = _parsed(formula)
+    given = {name: [read[kind](*cell) for cell in addresses(paper, text)] for name, (kind, text) in asked.items()}
 
     def numbers(node: ast.expr) -> Numbers:
         match node:
@@ -90,7 +89,19 @@ def evaluate(paper: Paper, formula: str) -> Numbers:
                 return _FUNCTIONS[name](numbers(argument))
         raise ValueError(f"{formula!r} is no formula")
 
-    return numbers(ast.parse(_ADDRESS.sub(named, formula), mode="eval").body)
+    return numbers(tree)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(formula: str) -> tuple[ast.expr, Mapping[str, tuple[str, str]]]:
+    """A formula with names in place of its addresses, and what they stand for: what is asked, and the address."""
+    asked: dict[str, tuple[str, str]] = {}
+
+    def named(found: re.Match[str]) -> str:
+        asked[f"cells{len(asked)}"] = (found[1], found[0])
+        return f"cells{len(asked) - 1}"
+
+    return ast.parse(_ADDRESS.sub(named, formula), mode="eval").body, asked
 
 
 def _pairs(left: Numbers, right: Numbers) -> list[tuple[Rounded, Rounded]]:
@@ -124,7 +135,22 @@ def render(paper: Paper, text: str) -> str:
     def cells(found: re.Match[str]) -> str:
         return ", ".join(paper.shown(*cell) for cell in addresses(paper, found[0]))
 
-    return _ADDRESS.sub(cells, _NUMBER_IN_TEXT.sub(number, text))
+    def names(found: re.Match[str]) -> str:
+        ranked = sorted(named(paper, found[2]).items(), key=lambda item: item[1].value)
+        return {"lowest": ranked[0][0], "highest": ranked[-1][0]}.get(found[1]) or " < ".join(
+            name for name, _ in ranked
+        )
+
+    return _ADDRESS.sub(cells, _NUMBER_IN_TEXT.sub(number, _NAME_IN_TEXT.sub(names, text)))
+
+
+def named(paper: Paper, address: str) -> dict[str, Rounded]:
+    """The numbers of an address, by what stands in the place of its star, or by column where it has none."""
+    place = 1 if "*" in address.split("|")[1] else 2
+    before, _, after = address.strip("<>").split("|")[place].partition("*")
+    cells = addresses(paper, address)
+    names = [cell[place].removeprefix(before).removesuffix(after) if "*" in address else cell[place] for cell in cells]
+    return {name: paper.value(*cell) for name, cell in zip(names, cells, strict=True)}
 
 
 def _choices(paper: Paper, given: str | Sequence[Any]) -> list[Sequence[str]]:
@@ -173,10 +199,14 @@ def examine(paper: Paper, key: str, claim: Mapping[str, Any]) -> Finding:
         case {"equal": texts}:
             said, there = (render(paper, Template(text).substitute(names)) for text in texts)
             found = decide(said == there, said, there)
+        case {"changes": texts}:
+            given = {name: render(paper, text) for name, text in texts.items()}
+            listed = "; ".join(f"{name}: {text}" for name, text in given.items())
+            found = decide(len(set(given.values())) > 1, shown("stated"), listed)
         case {"aggregate": [cell, seeds]}:
             found = mean_and_std(paper, *addresses(paper, cell)[0], evaluate(paper, seeds))
-        case {"marks": given}:
-            found = marks(paper, **given)
+        case {"marks": table}:
+            found = marks(paper, **table)
         case {"holds": relations}:
             fits = all(holds(paper, Template(relation).substitute(names)) for relation in relations)
             found = decide(fits, shown("stated"), shown("found"))
@@ -185,8 +215,8 @@ def examine(paper: Paper, key: str, claim: Mapping[str, Any]) -> Finding:
             names["n"] = str(len(parts))
             found = all_of(parts, shown("stated"))
         case {"check": check}:
-            [(name, given)] = check.items()
-            found = CHECKS[name](paper, *given)
+            [(name, arguments)] = check.items()
+            found = CHECKS[name](paper, *arguments)
         case {"stated": _}:
             found = Finding(shown("stated"), "", "not checkable")
         case _:

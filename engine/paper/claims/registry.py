@@ -145,13 +145,13 @@ class Finding:
     how: str = ""
 
 
-Check = Callable[[Paper], Finding]
+Check = Callable[..., Finding]
 CHECKS: dict[str, Check] = {}
-"""What recomputes each claim, by its key; their words are in `data/paper/words/claims.csv`."""
+"""The functions that `data/paper/words/claims.toml` asks for, by name; each gets the paper and what stands there."""
 
 
 def claim(check: Check) -> Check:
-    """Register a function as what recomputes the claim of its name."""
+    """Register a function by its name."""
     CHECKS[check.__name__] = check
     return check
 

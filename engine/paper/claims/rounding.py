@@ -143,11 +143,3 @@ def farthest(std_of_all: Rounded, n: int) -> Rounded:
     because the paper does not say which it uses.
     """
     return std_of_all * math.sqrt(n - 1)
-
-
-def largest_std(mean_of_all: Rounded, n: int) -> Rounded:
-    """The largest standard deviation (dividing by n - 1) of n non-negative numbers with this mean: sqrt(n) mean.
-
-    Reached when all but one are zero.
-    """
-    return mean_of_all * math.sqrt(n)

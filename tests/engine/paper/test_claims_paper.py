@@ -80,8 +80,9 @@ def test_there_is_one_result_per_claim(results: dict[str, ClaimResult]):
     assert all(result.stated for result in results.values())
 
 
-def test_every_check_has_its_words():
-    assert {claim.key for claim in CLAIMS} == set(CHECKS)
+def test_every_check_is_asked_for():
+    asked = [claim.check.keywords["claim"].get("check", {claim.key: ()}) for claim in CLAIMS]
+    assert {name for names in asked for name in names} >= set(CHECKS)
 
 
 def test_what_differs(results: dict[str, ClaimResult]):

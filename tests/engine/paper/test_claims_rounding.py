@@ -14,7 +14,6 @@ from engine.paper.claims.rounding import (
     decimals,
     exactly,
     farthest,
-    largest_std,
     mean,
     rounded,
     std,
@@ -122,13 +121,13 @@ def test_a_member_never_contradicts_its_own_mean_and_std(seed: int):
         for ddof in (0, 1):
             centre, spread = printed(seeds.mean(), 4), printed(seeds.std(ddof=ddof), 4)
             assert all(reachable(printed(value, 4), centre, spread, 3) for value in seeds)
-            assert spread.may_be_at_most(largest_std(centre, 3))
+            assert spread.may_be_at_most(centre * math.sqrt(3))
 
 
 def test_bounds_are_reached():
     # (3m, 0, 0) has std sqrt(3) m with n - 1, and its largest member lies sqrt(2) std (with n) from the mean.
     seeds = np.array([0.3, 0.0, 0.0])
-    assert largest_std(exactly(0.1), 3).value == pytest.approx(seeds.std(ddof=1))
+    assert 0.1 * math.sqrt(3) == pytest.approx(seeds.std(ddof=1))
     assert farthest(exactly(seeds.std()), 3).value == pytest.approx(0.2)
 
 

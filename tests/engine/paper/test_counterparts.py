@@ -26,7 +26,7 @@ from engine.paper import (
     published,
     single_runs,
 )
-from engine.paper.tables import FRAME
+from engine.paper.counterparts import FRAME
 from engine.probes import audit
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, single_models
