@@ -7,23 +7,28 @@ the conclusion is "not answerable" rather than supported.
 The words of each stand in `data/paper/words/conclusions.csv`, what decides it in `engine.paper.rules`.
 """
 
+import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
 
 import pandas as pd
 
-from engine.core.labels import listed
+from engine.core.labels import counted, format_p, listed
 from engine.paper import published
-from engine.paper.rules import RULES, Finding, Outcome
+from engine.paper.rules import RULES, TooFew
 from engine.paper.sources import SOURCES, Evidence
+
+Outcome = Literal["supported", "not supported", "not answerable", "not computed"]
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A conclusion of the paper in our words, where it is drawn, the sources it needs and the rule that decides.
+    """A conclusion of the paper in our words, where it is drawn, and what decides it (`engine.paper.rules`).
 
-    added : the paper does not draw it; it is checked besides, and counted apart.
+    added : the paper does not draw it; it is checked besides, and counted apart. sources : what it needs.
+    found, lacking : how its numbers are told, and that there are too few runs.
     """
 
     key: str
@@ -32,7 +37,8 @@ class Conclusion:
     rule: str
     added: bool
     sources: tuple[str, ...]
-    check: Callable[[Evidence], Finding]
+    found: str
+    lacking: str
 
 
 @dataclass(frozen=True)
@@ -49,16 +55,31 @@ class Reading:
     added: bool
 
 
+class _Words(string.Formatter):
+    """`{n:run}` is `1,024 runs`, `{p:p}` is `p = 0.032`."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "p":
+            return format_p(value)
+        return counted(value, format_spec) if format_spec in ("run", "cell", "pair") else format(value, format_spec)
+
+
 def conclude(evidence: Evidence) -> list[Reading]:
     """Every conclusion in the paper's order, then those added; "not computed" where a source is missing."""
-    readings = []
-    for item in CONCLUSIONS:
-        finding = Finding("not computed", f"needs {listed([SOURCES[name].label for name in item.sources])}")
-        if evidence.has(item.sources):
-            finding = item.check(evidence)
-        what = (finding.outcome, finding.found, item.rule, finding.numbers, item.added)
-        readings.append(Reading(item.key, item.claim, item.where, *what))
-    return readings
+    return [Reading(item.key, item.claim, item.where, *_read(item, evidence), item.added) for item in CONCLUSIONS]
+
+
+def _read(item: Conclusion, evidence: Evidence) -> tuple[Outcome, str, str, Mapping[str, float]]:
+    """Outcome, what was found, the rule, and the numbers."""
+    say = _Words().vformat
+    if not evidence.has(item.sources):
+        return "not computed", f"needs {listed([SOURCES[name].label for name in item.sources])}", item.rule, {}
+    try:
+        found = RULES[item.key](evidence)
+    except TooFew as few:
+        return "not answerable", say(item.lacking, (), vars(few)), item.rule, {few.name: few.n}
+    outcome: Outcome = "not supported" if found.contradicted else "supported"
+    return outcome, say(item.found, (), {**found.said, **found.numbers}), item.rule, found.numbers
 
 
 def as_frame(readings: Iterable[Reading]) -> pd.DataFrame:
@@ -80,9 +101,8 @@ def summarise(readings: Iterable[Reading]) -> str:
 
 
 CONCLUSIONS = tuple(
-    Conclusion(**{**row, "added": row["added"] == "yes"}, sources=sources, check=check)
+    Conclusion(**{**row, "added": row["added"] == "yes", "sources": tuple(row["sources"].split())})
     for row in published.words("conclusions")
-    for sources, check in [RULES[row["key"]]]
 )
 """In the order of the paper, then what it does not conclude."""
 CONCLUSION_SOURCES = tuple(name for name in SOURCES if any(name in item.sources for item in CONCLUSIONS))

@@ -16,7 +16,7 @@ from engine.core.pvalues import ADJUSTMENTS
 from engine.core.types import CELL
 from engine.paper import CONCLUSION_SOURCES, CONCLUSIONS, Evidence, Reading, conclude, gather, single_runs, summarise
 from engine.paper.conclusions import as_frame
-from engine.paper.rules import fewest_runs, too_few
+from engine.paper.rules import TooFew, fewest_runs, need
 from engine.paper.tables import MODES
 from engine.probes.sweep import ProbeSweep
 from engine.store import RunRecord, open_cache, publish, write_shard
@@ -163,9 +163,14 @@ def test_command_line_prints_and_exports(cache_of_kinds: Path, capsys: pytest.Ca
 # ---- by hand --------------------------------------------------------------------------------------------------------
 
 
-def test_too_few_runs_are_counted_in_words():
-    assert too_few(1, "run", "with logits").found == "1 run with logits; a verdict over runs needs 5"
-    assert too_few(2, "pair", "of runs", 2).found == "2 pairs of runs; a verdict over runs needs 6"
+def test_too_few_runs_are_told_with_how_many_it_takes():
+    with pytest.raises(TooFew) as few:
+        need(4)
+    assert (few.value.n, few.value.needed) == (4, 5)
+    need(5)
+    with pytest.raises(TooFew) as few:
+        need(5, 2)
+    assert few.value.needed == 6
 
 
 @pytest.mark.parametrize(("comparisons", "runs"), [(1, 5), (2, 6), (4, 7), (5, 7)])
