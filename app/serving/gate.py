@@ -13,21 +13,24 @@ import hashlib
 import hmac
 import os
 import socket
+from collections import Counter
 from ipaddress import ip_address
 from math import ceil
 from urllib.parse import parse_qs, quote, urlsplit
 
 import streamlit as st
+from google.protobuf.message import DecodeError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from app.serving.backoff import BackOff, house
 from app.serving.log import LOG
 from app.serving.uploads import Uploads, drop_departed, kept_by_streamlit
 from engine.core.errors import InvalidInput
-from engine.core.limits import UPLOAD_SECONDS
+from engine.core.limits import SOCKETS, SOCKETS_PER_ADDRESS, UPLOAD_SECONDS
 
 PASSWORD, USER_HEADER, HOSTS = "ROUTECAL_PASSWORD", "ROUTECAL_USER_HEADER", "ROUTECAL_HOSTS"
 CLIENT = "RouteCal-Client"
@@ -36,6 +39,8 @@ _COOKIE = "routecal-entered"
 _GUESS_BYTES = 4096
 _OPEN = frozenset({"health", "host-config", "stream", "upload_file", "bidi-components"})
 """What Streamlit offers to a page; its metrics and its interface for programs are closed."""
+_ORDERS = frozenset({"clear_cache", "load_git_info", "set_run_on_save"})
+"""A developer's, which Streamlit obeys whoever gives them: the first drops everybody's results and uploads."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
@@ -66,6 +71,7 @@ class Gate:
         self._token = hashlib.scrypt(self._password, salt=b"routecal", n=1 << 14, r=8, p=1).hex()
         self._guesses = BackOff()
         self._uploads = Uploads(kept_by_streamlit)
+        self._sockets: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -153,17 +159,28 @@ class Gate:
         return {**scope, "headers": [*others, (name, quote(who or house(_client(asked))).encode())]}
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
-        """On to Streamlit; an upload only where there is room for it, and not for ever."""
+        """On to Streamlit; a window or an upload only where there is room for it, and no upload for ever."""
         asked = HTTPConnection(scope)
+        client = asked.headers[CLIENT]
         kind, _, file = _core_of(asked).partition("/")
-        if scope["type"] == "websocket" or scope["method"] != "PUT" or kind != "upload_file":
+        if scope["type"] == "websocket":
+            if self._sockets[client] >= SOCKETS_PER_ADDRESS or self._sockets.total() >= SOCKETS:
+                return PlainTextResponse("Too many windows are open.", 503)
+            self._sockets[client] += 1
+            try:
+                await self._app(scope, _without_orders(receive), send)
+            finally:
+                self._sockets[client] -= 1
+                self._sockets += Counter()  # without those that are at zero
+            return None
+        if scope["method"] != "PUT" or kind != "upload_file":
             await self._app(scope, receive, send)
             return None
         length = asked.headers.get("content-length", "")
         if not length.isdecimal():
             return PlainTextResponse("Length required", 411)
         try:
-            with self._uploads.admit(file.partition("/")[0], int(length)):
+            with self._uploads.admit(file.partition("/")[0], int(length), client):
                 async with asyncio.timeout(UPLOAD_SECONDS):
                     await self._app(scope, receive, send)
         except InvalidInput as error:
@@ -172,6 +189,23 @@ class Gate:
         except TimeoutError:
             return PlainTextResponse("The upload took too long.", 408)
         return None
+
+
+def _without_orders(receive: Receive) -> Receive:
+    """What a window sends, less what only a developer may ask; what is no message at all, Streamlit refuses itself."""
+
+    async def next_message() -> Message:
+        while True:
+            message = await receive()
+            try:
+                kind = BackMsg.FromString(message.get("bytes") or b"").WhichOneof("type")
+            except DecodeError:
+                return message
+            if kind not in _ORDERS:
+                return message
+            LOG.warning("%s was asked for, and refused", kind)
+
+    return next_message
 
 
 def _core_of(asked: HTTPConnection) -> str:

@@ -25,10 +25,12 @@ VALUES_PER_BYTE, SPARE_VALUES = 8, 20_000_000
 UPLOAD_BYTES = 100_000_000
 SESSION_BYTES = 200_000_000
 ALL_BYTES = 1_000_000_000
-"""Of a file, of the files that one viewer keeps, and of those of all viewers."""
+"""Of a file, of the files that one viewer keeps, and of those of all viewers, of which one address has half at most."""
 UPLOAD_ROWS, UPLOAD_COLUMNS = 2_000_000, 5_000
 UPLOAD_SECONDS = 300.0
 """For a file to come in."""
+SOCKETS_PER_ADDRESS, SOCKETS = 100, 500
+"""Windows open at once."""
 
 # Of what viewers make a dashboard do. Whoever has fewest at work comes next.
 JOBS_PER_VIEWER, JOBS = 4, 128
