@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.compute.keep import keep
+from app.compute.jobs import forget_jobs
+from app.compute.keep import forget, keep
 from app.serving.log import LOG
 from app.state.selection import telling_first
 from engine.core.errors import CacheError, NotACache, RouteCalError
@@ -47,7 +48,9 @@ class Current:
 
 
 class Holder:
-    """The last readable cache of every path. A file that is lost or spoilt does not take it away.
+    """The last readable cache of every path: of the default one, and of those of the others that were used last.
+
+    A file that is lost or spoilt does not take it away.
 
     A file that nobody has opened yet is tried out by a limited process before this one opens it. Who waits for that
     waits for this file alone: viewers of others go on.
@@ -69,6 +72,8 @@ class Holder:
             held = self._held.get(path)
             if held is not None and held.is_current():
                 self._settle(path, held)
+                with self._guard:
+                    self._held.move_to_end(path)
                 return Current(held)
             try:
                 opened = self._open(path)
@@ -81,11 +86,15 @@ class Holder:
                     raise NotACache(trouble) from error
                 return Current(held, trouble)
             self._settle(path, opened)
-            with self._guard:  # a cache before it lives on in the views that use it
+            with self._guard:
                 self._held[path] = opened
                 self._held.move_to_end(path)
-                while len(self._held) > self._capacity:
-                    self._held.popitem(last=False)
+                others = [each for each in self._held if each != default_cache_path()]
+                unused = [self._held.pop(each) for each in others[: -self._capacity]]
+                unused += [held] if held is not None else []
+            for cache in unused:  # it lives on in the views that use it, and no longer in what is kept for others
+                forget(cache.kept_by)
+                forget_jobs(cache.kept_by)
             return Current(opened)
 
     def _open(self, path: Path) -> Cache:

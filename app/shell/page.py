@@ -55,6 +55,7 @@ from engine.verdict.answers import ROUNDING
 
 _CHOSEN = "routecal-chosen"
 _WRAPPED = 68  # pixels of a row of three lines
+_CELLS_FORMATTED = 20_000  # of a table; of a larger one, which only a query gives, the browser makes what it can
 _ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
 
 
@@ -175,8 +176,10 @@ class Page:
         self._show("table", shown, f"table-{key}", formats=patterns)
         columns = {names[name]: st.column_config.TextColumn(width=width) for name, width in (widths or {}).items()}
         marks = {names[name]: [self.theme.place(place) for place in placed] for name, placed in (places or {}).items()}
-        # Formatted here: numbers sort as numbers, and a table prints them as sentences do.
-        styled = shown.style.format({name: partial(_cell, patterns.get(name, "")) for name in shown})
+        # Formatted here: numbers sort as numbers, and a table prints them as sentences do. It takes seconds for many.
+        styled: Any = shown
+        if shown.size <= _CELLS_FORMATTED:
+            styled = shown.style.format({name: partial(_cell, patterns.get(name, "")) for name in shown})
         if marks:
             styled = styled.apply(lambda column: marks.get(column.name, [""] * len(column)))
         with st.container(key=f"table-{key}"):  # a table itself gets no class from its key

@@ -13,11 +13,15 @@ MOST_LAYERS = 1_024
 MOST_SAMPLES = 10_000_000
 MOST_COLUMNS = 256
 """Further columns beside confidence, logits and profile."""
+MOST_HISTORY = 200_000
+"""Rows of what was recorded by epoch."""
 MOST_TEXT = 4 << 20
 """Bytes of one text in a cache or shard: a name, a configuration, a stored answer."""
 
 # Of one cache.
 MOST_RUNS = 10_000
+ALL_TEXT = 128 << 20
+"""Bytes of the texts of all runs."""
 VALUES_PER_BYTE, SPARE_VALUES = 8, 20_000_000
 """Numbers that a run may unpack to, by the size of its file and beyond it: kilobytes of zeros are not gigabytes."""
 
@@ -40,4 +44,4 @@ QUERIES_PER_VIEWER, QUERIES = 1, 16
 CHILDREN = 2
 QUERY_SECONDS, MOST_QUERY_SECONDS = 1.0, 10.0
 """That a question in SQL gets, and that it may be given."""
-QUERY_CHARACTERS, ANSWER_ROWS, ANSWER_BYTES = 20_000, 10_000, 8 << 20
+QUERY_CHARACTERS, ANSWER_ROWS, ANSWER_COLUMNS, ANSWER_BYTES = 20_000, 10_000, 500, 8 << 20

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
+from engine.core.limits import MOST_TEXT
 from engine.store.atomic import log_of
 from engine.store.identity import HEADERS, REMEDY
 from engine.store.schema import ADDED_IN_2, DDL, READABLE, TABLES
@@ -64,10 +65,9 @@ def _check_kind(path: Path) -> None:
         raise NotACache(f"{os.fsencode(path)!r}: the name is not UTF-8; rename the file")
     if not path.is_file():
         raise NotACache(f"{path}: no such cache; {REMEDY}")
-    if log_of(path).exists():  # it would be replayed, whoever wrote it
-        raise CacheError(
-            f"{path}: has a log beside it: somebody writes to it or was stopped; close it or remove {log_of(path).name}"
-        )
+    log = log_of(path.resolve())
+    if log.exists():  # it would be replayed, whoever wrote it
+        raise CacheError(f"{path}: has a log beside it: somebody writes to it or was stopped; close it or remove {log}")
 
 
 def is_text(path: Path) -> bool:
@@ -114,6 +114,8 @@ _OTHERS = """
     UNION ALL SELECT 'type' FROM system.main.duckdb_types() WHERE database_name = $name AND NOT internal
     UNION ALL SELECT 'sequence' FROM system.main.duckdb_sequences() WHERE database_name = $name
     UNION ALL SELECT 'index' FROM system.main.duckdb_indexes() WHERE database_name = $name"""
+_META = f"SELECT count(*), coalesce(sum(strlen(key) + strlen(value)), 0) FROM {ALIAS}.meta"
+_MOST_ENTRIES = 100
 _MACROS = "SELECT count(*) FROM system.main.duckdb_functions() WHERE database_name = ?"
 
 
@@ -141,6 +143,9 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     found = tables_of(connection, ALIAS)
     if found.get("meta") != _defined(READABLE[-1])["meta"]:
         raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {REMEDY}")
+    [(n_entries, n_bytes)] = connection.execute(_META).fetchall()
+    if n_entries > _MOST_ENTRIES or n_bytes > MOST_TEXT:
+        raise NotACache(f"{path}: more than {_MOST_ENTRIES} entries or {MOST_TEXT:,} bytes of meta; {REMEDY}")
     version = read_meta(connection).get("schema_version", "none")[:20]
     if version not in READABLE:
         raise SchemaMismatch(str(path), version, " or ".join(READABLE))

@@ -427,6 +427,18 @@ def test_sql_on_the_page(cache_of_kinds: Path, monkeypatch):
     assert not app.dataframe
 
 
+def test_a_large_answer_is_not_formatted_cell_by_cell(cache_of_kinds: Path, monkeypatch):
+    """That would take the server a quarter of a minute, and more cells than pandas formats would be an error."""
+    app = open_app(cache_of_kinds, monkeypatch, "yourdata")
+    columns = ", ".join(f"range + {number} AS c{number}" for number in range(30))
+    app.text_area[0].set_value(f"SELECT {columns}, ['a'] AS l, if(range = 1, NULL, 'x') AS t FROM range(1000)").run()
+    press(app, "Run query")
+    assert not app.exception
+    assert not app.error
+    assert not app.dataframe[-1].proto.arrow_data.HasField("styler")
+    assert app.dataframe[-1].value.shape == (1000, 32)
+
+
 @pytest.mark.parametrize("example", ["Runs", "Calibration by bin", "Entropy by layer", "Most confident errors"])
 def test_every_example_query_has_an_answer(example: str, cache_of_kinds: Path, monkeypatch):
     app = press(open_app(cache_of_kinds, monkeypatch, "yourdata"), example)
