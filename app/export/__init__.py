@@ -21,7 +21,7 @@ _HERE = Path(__file__).parent
 # The file may draw with what is in it and nothing else: no request can leave a reader's machine.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _TAGS = {"section": "h2", "heading": "h2", "subheading": "h3"}
-_FORMULA = re.compile(r"[=+@\t\r\n]|-(?![\d.]+(e[+-]?\d+)?$)")
+_FORMULA = re.compile(r"(^|(?<=[;\t]))(?=[=+@\t\r\n＝＋－＠]|-(?![\d.]+(e[+-]?\d+)?$))")
 """How a cell starts that a spreadsheet would compute; a negative number is none."""
 
 
@@ -159,4 +159,4 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def _inert(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    return _FORMULA.sub("'", value) if isinstance(value, str) else value

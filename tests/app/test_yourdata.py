@@ -400,15 +400,16 @@ def test_files_beyond_the_limit_never_arrive(cache_of_kinds: Path, monkeypatch):
 def test_formulas_do_not_reach_a_spreadsheet():
     frame = pd.DataFrame(
         {
-            "=name": ["=1+1", "+1", "-x", "@a", "\tx", "plain", "-0.5", "-1e-3", "a=b", None],
-            "n": pd.array([1, None, *range(8)], dtype="Int64"),
-            "x": [-0.5, *[1e-9] * 9],
+            "=name": ["=1+1", "+1", "-x", "@a", "\tx", "plain", "-0.5", "-1e-3", "a=b", None, "a;=1", "＝1"],
+            "n": pd.array([1, None, *range(10)], dtype="Int64"),
+            "x": [-0.5, *[1e-9] * 11],
         }
     )
     back = pd.read_csv(io.StringIO(to_csv(frame)), dtype=str, keep_default_na=False)
     assert back.columns.tolist() == ["'=name", "n", "x"]
-    assert back["'=name"].tolist() == ["'=1+1", "'+1", "'-x", "'@a", "'\tx", "plain", "-0.5", "-1e-3", "a=b", ""]
-    assert back["n"].tolist() == ["1", "", *map(str, range(8))]
+    inert = ["'=1+1", "'+1", "'-x", "'@a", "'\tx", "plain", "-0.5", "-1e-3", "a=b", "", "a;'=1", "'＝1"]
+    assert back["'=name"].tolist() == inert  # also where a semicolon separates
+    assert back["n"].tolist() == ["1", "", *map(str, range(10))]
     assert back["x"][0] == "-0.5"
 
 
