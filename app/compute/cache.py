@@ -67,13 +67,18 @@ class Holder:
     def current(self, path: Path) -> Current:
         """The cache at this path, or the one before it if that cannot be read; raises `CacheError` without either."""
         with self._guard:
-            turn = self._turns.setdefault(path, threading.Lock())
-        with turn:
+            turn, held = self._turns.setdefault(path, threading.Lock()), self._held.get(path)
+        if held is None:
+            turn.acquire()
+        elif not turn.acquire(blocking=False):  # somebody is looking at the file, perhaps at a new one
+            return Current(held, self._troubles.get(path, ""))
+        try:
             held = self._held.get(path)
             if held is not None and held.is_current():
                 self._settle(path, held)
                 with self._guard:
-                    self._held.move_to_end(path)
+                    if path in self._held:  # others may just have pushed it out
+                        self._held.move_to_end(path)
                 return Current(held)
             try:
                 opened = self._open(path)
@@ -96,6 +101,8 @@ class Holder:
                 forget(cache.kept_by)
                 forget_jobs(cache.kept_by)
             return Current(opened)
+        finally:
+            turn.release()
 
     def _open(self, path: Path) -> Cache:
         """What came of trying a file out is known for as long as it is the same file."""

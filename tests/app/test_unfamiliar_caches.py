@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,30 @@ def test_who_waits_for_one_file_does_not_keep_others(good: Path, monkeypatch: py
         finish.set()
         asking.join()
     assert ends == ["slow"]
+
+
+def test_the_numbers_before_stay_while_a_new_file_is_tried_out(good: Path, monkeypatch: pytest.MonkeyPatch):
+    """A large cache takes long to read to its end; only who finds it first waits."""
+    holder = Holder()
+    before, started, finish = holder.current(good).cache, threading.Event(), threading.Event()
+
+    def try_out(*_):
+        started.set()
+        assert finish.wait(60)
+        return ""
+
+    monkeypatch.setattr(opening, "try_out", try_out)
+    publish(good.with_name("shards"), good, force=True)
+    finding = threading.Thread(target=holder.current, args=[good])
+    finding.start()
+    try:
+        assert started.wait(60)
+        asked = ThreadPoolExecutor(1).submit(holder.current, good)
+        assert asked.result(timeout=20).cache is before
+    finally:
+        finish.set()
+        finding.join()
+    assert holder.current(good).cache is not before
 
 
 def test_a_bad_file_is_tried_out_once(good: Path, monkeypatch: pytest.MonkeyPatch):
