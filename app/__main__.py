@@ -11,7 +11,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run_command("app", "RouteCal without a browser.", COMMANDS, sys.argv[1:] if arguments is None else arguments)
+    return run_command(
+        "python -m app", "RouteCal without a browser.", COMMANDS, sys.argv[1:] if arguments is None else arguments
+    )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_imports_point_one_way(layer: str):
 
 def test_engine_holds_its_packages_and_nothing_else():
     found = {path.name for path in (ROOT / "engine").iterdir() if path.name != "__pycache__"}
-    assert found == {*ENGINE, "__init__.py", "__main__.py"}
+    assert found == {*ENGINE, "__init__.py", "__main__.py", "py.typed"}
 
 
 @pytest.mark.parametrize("package", ENGINE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.shell.headline import Headline, State
+from app.shell.headline import Headline
 from engine.controls import VERDICT
 from engine.core.labels import capital, format_p, percent
 from engine.features.search import FeatureSearch
@@ -12,11 +12,9 @@ from engine.paper import Reading
 from engine.paper.claims import ClaimResult
 from engine.verdict import Verdict
 from engine.verdict.cache import CacheVerdict
+from engine.verdict.shown import STATES
 from engine.verdict.wording import controls_sentence
 
-_OF_OUTCOME: Mapping[str, State] = {
-    "evidence": "evidence", "no_evidence": "no_evidence", "unreliable": "cannot_tell", "untestable": "cannot_tell",
-}  # fmt: skip
 BENCHMARK: Mapping[str, Headline] = {
     "better": Headline("evidence", "AR-CondCal is better than both of its controls in this comparison"),
     "one_control": Headline("no_evidence", "AR-CondCal is better than one control only"),
@@ -48,7 +46,7 @@ PROBES: Mapping[str, Headline] = {
 
 def of_answer(verdict: Verdict | CacheVerdict) -> Headline:
     """Overview, Matched-confidence gap and Your data: the verdict itself."""
-    return Headline(_OF_OUTCOME[verdict.outcome], verdict.answer)
+    return Headline(STATES[verdict.outcome], verdict.answer)
 
 
 def of_sweep(verdict: CacheVerdict) -> Headline:

@@ -11,8 +11,6 @@ import json
 import platform
 import re
 import socket
-import subprocess
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import version
@@ -21,8 +19,8 @@ from typing import Any
 
 import pandas as pd
 
-from app.registry import ROOT
 from engine.core.errors import UnknownName
+from engine.core.release import __version__, commit
 from engine.core.types import COLUMNS, RunData
 from engine.features import FEATURES
 from engine.store import Cache
@@ -209,21 +207,12 @@ _LONGEST_WORD = 40
 
 def versions() -> dict[str, str]:
     """This program, the language and the packages that computed and drew the report."""
-    release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    found = commit()
     return {
-        "RouteCal": f"{release}{_commit()}",
+        "RouteCal": __version__ + (f" (commit {found[:12]})" if found else ""),
         "Python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
-
-
-def _commit() -> str:
-    """` (commit 0123456789ab)` of this checkout; nothing outside one."""
-    try:
-        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return f" (commit {found.stdout.strip()[:12]})"
 
 
 def origins(runs: pd.DataFrame) -> pd.DataFrame:

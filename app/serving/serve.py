@@ -31,8 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.cache:
-        os.environ[CACHE_VARIABLE] = str(Path(arguments.cache).resolve())
+    os.environ[CACHE_VARIABLE] = str(
+        Path(arguments.cache or default_cache_path()).absolute()
+    )  # the folder changes below
     set_up_log()
     warm_up()
     serve(ROOT / "app/main.py", arguments.port, arguments.address)

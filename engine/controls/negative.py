@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from engine.controls.simulation import FITS, SIMULATED, Fit, Simulator, rejection_rate
 from engine.core import validation
+from engine.core.notebook import Shown
 from engine.core.rounding import Rounding, find_rounding
 from engine.core.threads import side_by_side
 from engine.core.types import BEHIND, FloatArray, Progress
@@ -26,7 +27,7 @@ _SECOND_LOOK = 3
 
 
 @dataclass(frozen=True, eq=False)
-class FalseAlarms:
+class FalseAlarms(Shown):
     """How often each test rejects when correctness depends on confidence alone.
 
     table : one row per test, of the world in which it rejects most: label, fit, rejections, n_replicates, rate,

@@ -23,6 +23,7 @@ from engine.controls.simulation import (
 from engine.core import validation
 from engine.core.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.core.errors import InvalidInput
+from engine.core.notebook import Shown
 from engine.core.threads import side_by_side
 from engine.core.types import BoolArray, FloatArray, Progress
 from engine.gaps.combined import combined_test
@@ -153,7 +154,7 @@ class RealControl:
 
 
 @dataclass(frozen=True, eq=False)
-class PositiveControl:
+class PositiveControl(Shown):
     """detectable : by shape and scale the smallest planted gap that the verdict's test finds with 80 % power; None if
     not even the largest tried. real : the same question with real features, None without other runs.
     """

@@ -17,13 +17,14 @@ from scipy.special import gammaln
 
 from engine.core import validation
 from engine.core.contingency import Contingency
+from engine.core.notebook import Shown
 from engine.core.types import BEHIND, FloatArray, IntArray
 from engine.gaps.gap import GapResult, gap_of_counts
 from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
-class BootstrapResult:
+class BootstrapResult(Shown):
     """Percentile intervals of both gaps and the resampled values behind them.
 
     An absolute gap is folded at zero, so resampling noise moves it upwards: the point estimate may lie below its

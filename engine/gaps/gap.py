@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 from engine.core import validation
 from engine.core.contingency import Contingency
+from engine.core.notebook import Shown
 from engine.core.types import BoolArray, IntArray
 from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
-class GapResult:
+class GapResult(Shown):
     """Gaps between the low and the high tertile over the bins that both share.
 
     A bin is shared if it holds at least `min_support` samples of each. With weights w_b = min(n_low, n_high),

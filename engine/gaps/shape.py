@@ -22,6 +22,7 @@ from scipy.stats import chi2, rankdata
 
 from engine.core import validation
 from engine.core.binning import equal_mass_bins
+from engine.core.notebook import Shown
 from engine.core.pvalues import cauchy_combination
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.settings import FEWEST_SAMPLES_PER_BIN, primary_bins
@@ -39,7 +40,7 @@ _RANK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class ShapeResult:
+class ShapeResult(Shown):
     """One p-value for any shape and the three it is combined from, by name; None where there is nothing to test."""
 
     p_value: float | None

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 
 from engine.core.binning import Matching
 from engine.core.labels import counted
+from engine.core.notebook import Shown
 from engine.core.types import FloatArray
 from engine.gaps.settings import matches_confidence
 
@@ -19,7 +20,7 @@ NOTHING_TO_TEST = "no confidence bin in which both correctness and the feature v
 
 
 @dataclass(frozen=True, eq=False)
-class StratifiedResult:
+class StratifiedResult(Shown):
     """One stratified test.
 
     `p_value` and what goes with it are None, with the reason in `notes`, when the data cannot move the statistic (no

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from engine import metrics
 from engine.core import validation
 from engine.core.binning import N_BINS, Matching, equal_width_bins
+from engine.core.notebook import Shown
 from engine.core.pvalues import wilson_interval
 from engine.core.types import BoolArray, FloatArray
 from engine.metrics.debiased import DebiasedEce, debiased_ece
@@ -18,7 +19,7 @@ Direction = Literal["over", "under", "neither"]
 
 
 @dataclass(frozen=True)
-class CalibrationSummary:
+class CalibrationSummary(Shown):
     """Accuracy against mean confidence, and the ECE beside what noise alone would give.
 
     accuracy_low, accuracy_high : 95 % Wilson interval. ece_if_calibrated : see `expected_ece`. debiased : the ECE

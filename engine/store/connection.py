@@ -10,6 +10,7 @@ import duckdb
 
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
 from engine.core.limits import MOST_TEXT
+from engine.core.release import DATA
 from engine.store.atomic import log_of
 from engine.store.identity import HEADERS, REMEDY
 from engine.store.schema import ADDED_IN_2, DDL, READABLE, TABLES
@@ -26,7 +27,6 @@ _SETTINGS: Settings = {
 }
 _MAX_THREADS = 4
 CACHE_VARIABLE = "ROUTECAL_CACHE"
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 def open_read_only(path: Path, settings: Settings | None = None) -> duckdb.DuckDBPyConnection:
@@ -198,11 +198,11 @@ def quoted(path: Path) -> str:
 
 
 def default_cache_path() -> Path:
-    """`data/routing.duckdb` of the project, or what the environment variable ROUTECAL_CACHE names."""
+    """`data/routing.duckdb`, or what the environment variable ROUTECAL_CACHE names."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else PROJECT_ROOT / "data" / "routing.duckdb"
+    return Path(chosen) if chosen else DATA / "routing.duckdb"
 
 
 def default_shards_directory() -> Path:
-    """`data/shards` of the project."""
-    return PROJECT_ROOT / "data" / "shards"
+    """`data/shards`."""
+    return DATA / "shards"

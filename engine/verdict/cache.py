@@ -8,10 +8,12 @@ import pandas as pd
 
 from engine.controls import VERDICT
 from engine.core import validation
-from engine.core.labels import capital, counted, format_p, percent, signed
+from engine.core.labels import MISSING, capital, counted, format_p, percent, signed
+from engine.core.notebook import answered
 from engine.gaps.pooled import PooledEffect
 from engine.sweep import by_cell, multiplicity, pool_effects
 from engine.verdict import Verdict
+from engine.verdict.shown import STATES
 from engine.verdict.wording import LOW_TO_HIGH, UNCHECKED
 
 CacheOutcome = Literal["untestable", "no_evidence", "evidence"]
@@ -40,6 +42,11 @@ class CacheVerdict:
     @property
     def sentence(self) -> str:
         return f"{self.answer}. {self.detail}"
+
+    def _repr_html_(self) -> str:
+        counts = self.counts.reset_index()
+        said = answered(STATES[self.outcome], self.answer, self.detail)
+        return f"{said}{counts.to_html(index=False, border=0, na_rep=MISSING)}"
 
 
 def _effect_sentence(pooled: PooledEffect, n_tested: int, feature: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -29,6 +29,7 @@ from engine.gaps.permutation import PermutationResult, permutation_test_of_count
 from engine.gaps.settings import TestSettings
 from engine.gaps.shape import ShapeResult
 from engine.gaps.stratified import StratifiedResult
+from engine.verdict.shown import as_dict, as_html, as_latex
 from engine.verdict.wording import OTHER_SEEDS, UNCHECKED
 
 Outcome = Literal["no_evidence", "evidence", "unreliable", "untestable"]
@@ -68,6 +69,17 @@ class Verdict:
     negative: FalseAlarms | None
     positive: PositiveControl | None
     alpha: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """One flat row of plain values, named as the columns of `engine.sweep.diagnose` are."""
+        return as_dict(self)
+
+    def to_latex(self) -> str:
+        """A table of its numbers with booktabs rules."""
+        return as_latex(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def sentence(self) -> str:
