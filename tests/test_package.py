@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
+import urllib.request
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.tags import compatible_tags, cpython_tags
+from packaging.utils import parse_wheel_filename
 
 from app.registry import PAGES
 from engine import __version__
@@ -165,6 +174,44 @@ print(ROOT, config.get_option("server.maxUploadSize"), config.get_option("client
     assert (most, details) == ("100", "type")
 
 
+@pytest.fixture(scope="module")
+def lab(installed: Installed) -> Installed:
+    """A folder with nothing but the file that the README takes for one's own."""
+    folder = installed.folder / "lab"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1, 1000)
+    table = {"confidence": confidence, "correct": rng.random(1000) < confidence, "margin": rng.random(1000)}
+    pd.DataFrame(table).to_csv(folder / "mine.csv", index=False)
+    return replace(installed, folder=folder)
+
+
+def test_the_commands_of_the_readme_do_what_they_say(lab: Installed):
+    """One after the other; those that install or serve are what the other tests here do."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    told = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    served = ["routecal", "serve", "my/routing.duckdb"]
+    elsewhere = [
+        ["make", "run"],
+        ["make", "test"],
+        ["pipx", "install", "."],
+        ["uvx", "--from", ".", "routecal", "demo"],
+    ]
+    assert [command for command in told if command[0] != "routecal"] == elsewhere
+    assert served in told
+    for command in told:
+        if command[0] == "routecal" and command != served:
+            ran = lab.run(*command[1:])
+            assert ran.returncode == 0, (command, ran.stderr)
+    made = {path.name for path in (lab.folder / "my").iterdir()}
+    assert {"shards", "routing.duckdb", "tables", "report.html"} <= made
+    assert any((lab.folder / "my/tables").iterdir())
+    port = free_port()
+    command = [str(lab.bin / "routecal"), *served[1:], "--port", str(port)]
+    with running(command, port, lab.folder / "log", folder=lab.folder, environment=lab.environment) as dashboard:
+        dashboard.assert_no_faults()
+
+
 def pins(*files: str) -> dict[str, str]:
     lines = [line for file in files for line in (ROOT / file).read_text().splitlines() if re.match(r"\w", line)]
     return {found[1].lower(): found[2] for line in lines if (found := re.match(r"([\w.-]+)==(\S+)", line))}
@@ -182,6 +229,61 @@ def test_the_wheel_asks_for_what_is_pinned():
     tested = pins("requirements.txt", "requirements-dashboard.txt")
     assert set(asked) == directly("requirements.txt") | directly("requirements-dashboard.txt")
     assert not {name for name, specifier in asked.items() if not specifier.contains(tested[name])}
+
+
+TARGETS = {
+    "Linux": ["manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"],
+    "macOS": [f"macosx_{version}_{arch}" for version in ("14_0", "13_0", "12_0", "11_0", "10_15", "10_13", "10_9")
+              for arch in ("arm64", "universal2")],
+    "Windows": ["win_amd64"],
+}  # fmt: skip
+PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
+
+
+@pytest.mark.parametrize("system", TARGETS)
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda version: "{}.{}".format(*version))
+def test_pip_takes_the_wheel_for_any_system_and_python(system: str, python: tuple[int, int], installed: Installed):
+    """The resolver is asked about another machine; what the wheel depends on is asked below."""
+    target = [part for platform in TARGETS[system] for part in ("--platform", platform)]
+    command = [
+        sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-index", "--no-deps", "--ignore-installed",
+        "--only-binary", ":all:", "--target", str(installed.folder / "none"), "--implementation", "cp",
+        "--python-version", "{}.{}".format(*python), *target, str(installed.wheel),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, timeout=120)
+
+
+@pytest.mark.faults
+def test_the_registry_has_a_wheel_of_all_that_is_pinned_for_any_system_and_python():
+    """From its list of files, which takes seconds; pip would have to load every wheel to read what it depends on, and
+    would ask markers such as `platform_system` of this machine. What is pinned is complete, so no more is asked for.
+    """
+    pinned = pins("requirements.txt", "requirements-dashboard.txt")
+
+    def files(name: str) -> str:
+        with urllib.request.urlopen(f"https://pypi.org/simple/{name.lower().replace('_', '-')}/", timeout=60) as page:
+            return page.read().decode()
+
+    try:
+        files("packaging")
+    except OSError as error:
+        pytest.skip(f"the registry cannot be reached: {error}")
+    with ThreadPoolExecutor(8) as pool:
+        pages = dict(zip(pinned, pool.map(files, pinned), strict=True))
+    missing = []
+    for name, page in pages.items():
+        wheels = [
+            (parse_wheel_filename(found[2])[3], SpecifierSet(html.unescape(found[1] or "")))
+            for found in re.finditer(r'<a [^>]*?(?:data-requires-python="([^"]*)"[^>]*)?>([^<]+\.whl)</a>', page)
+            if found[2].split("-")[1] == pinned[name]
+        ]
+        for system, platforms in TARGETS.items():
+            for python in PYTHONS:
+                fitting = {*cpython_tags(python, platforms=platforms), *compatible_tags(python, "cp", platforms)}
+                version = "{}.{}.0".format(*python)
+                if not any(tags & fitting and admitted.contains(version) for tags, admitted in wheels):
+                    missing.append((name, pinned[name], system, version))
+    assert not missing
 
 
 def test_one_version_everywhere():
