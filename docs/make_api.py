@@ -22,8 +22,9 @@ MODULES = (
 )  # fmt: skip
 HEAD = """# Public names
 
-Made from the docstrings by `make api`; do not edit. Inputs are checked once, at the function that is called; what it refuses is an
-`engine.core.errors.RouteCalError` that names the argument. Results are frozen dataclasses, and randomness comes in as a seed.
+Made from the docstrings by `make api`; do not edit. Inputs are checked once, at the function that is called; what it
+refuses is an `engine.core.errors.RouteCalError` that names the argument. Results are frozen dataclasses, and randomness
+comes in as a seed.
 """
 
 
