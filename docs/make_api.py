@@ -16,10 +16,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/api.md"
 MODULES = (
-    "engine.verdict", "engine.gaps", "engine.controls", "engine.metrics", "engine.features", "engine.calibrators", "engine.kernel",
-    "engine.probes", "engine.benchmark", "engine.sweep", "engine.store", "engine.paper", "engine.core.types", "engine.core.errors",
-    "cache_builder.models", "cache_builder.taps", "cache_builder.extract",
-)  # fmt: skip
+    "engine.verdict",
+    "engine.gaps",
+    "engine.controls",
+    "engine.metrics",
+    "engine.features",
+    "engine.calibrators",
+    "engine.kernel",
+    "engine.probes",
+    "engine.benchmark",
+    "engine.sweep",
+    "engine.store",
+    "engine.paper",
+    "engine.core.types",
+    "engine.core.errors",
+    "cache_builder.models",
+    "cache_builder.taps",
+    "cache_builder.extract",
+)
 HEAD = """# Public names
 
 Made from the docstrings by `make api`; do not edit. Inputs are checked once, at the function that is called; what it
