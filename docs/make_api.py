@@ -32,7 +32,7 @@ MODULES = (
     "engine.core.errors",
     "cache_builder.models",
     "cache_builder.taps",
-    "cache_builder.extract",
+    "cache_builder.tapped_run",
 )
 HEAD = """# Public names
 

@@ -12,7 +12,7 @@ import pytest
 
 from engine.core.notebook import Interval, Shown, answered, intervals
 from engine.core.types import RunData
-from engine.gaps import matched_gap
+from engine.gaps import permutation_test
 from engine.gaps.settings import TestSettings
 from engine.sweep.diagnosing import diagnose_run
 from engine.verdict import Verdict, judge
@@ -95,7 +95,7 @@ def test_every_outcome_has_a_mark(verdict: Verdict):
 
 
 def test_a_result_is_a_table_of_its_fields(samples):
-    gap = matched_gap(*samples[:3])
+    gap = permutation_test(*samples[:3]).gap
     assert isinstance(gap, Shown)
     shown = gap._repr_html_()
     assert shown.startswith("<strong>GapResult</strong><table>")
