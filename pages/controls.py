@@ -3,8 +3,8 @@
 import streamlit as st
 
 from app.compute import controls as compute
-from app.compute.gap import verdict
 from app.parts import headlines
+from app.parts.gap import MOST_BY_ITSELF, verdict
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
 from app.report.study import TRUST, TRUST_FORMATS
@@ -34,8 +34,10 @@ with chosen:
     )  # fmt: skip
     shape = second.radio("Planted shape", SHAPES, key="shape", bind="query-params", horizontal=True, help=SHAPE_HELP)
     scale = third.radio("Scale", SCALES, key="scale", bind="query-params", horizontal=True, help=SCALE_HELP)
-judged = verdict(view, simulations)
 with head:
+    said = st.container()
+    judged = verdict(view, simulations)
+with said:
     page.verdict(*headlines.of_controls(judged))
 
 
@@ -63,7 +65,8 @@ def plant() -> None:
 
 
 with drawn:
-    found = long_work("controls", compute.controls(view, simulations, shape, scale), label="Run the simulations")
+    work, few = compute.controls(view, simulations, shape, scale), view.n_samples <= MOST_BY_ITSELF
+    found = long_work("controls", work, label="Run the simulations", start=few)
     if found is not None:
         left, right = st.columns(2)
         with left:

@@ -5,6 +5,7 @@ import streamlit as st
 
 from app.compute import gap as compute
 from app.parts import headlines
+from app.parts.gap import verdict as judged
 from app.plots import gap as plots
 from app.shell.fragment import fragment
 from app.shell.page import open_page
@@ -14,8 +15,10 @@ page = open_page("gap")
 view = page.view
 page.require_feature()
 
-verdict = compute.verdict(view)
-page.verdict(headlines.of_answer(verdict), verdict.detail)
+head = st.container()
+verdict = judged(view)
+with head:
+    page.verdict(headlines.of_answer(verdict), verdict.detail)
 test = verdict.paper
 gap = test.gap
 

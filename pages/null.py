@@ -3,8 +3,9 @@
 import streamlit as st
 
 from app.compute import null as compute
-from app.compute.gap import verdict as judged
 from app.parts import headlines
+from app.parts.gap import MOST_BY_ITSELF
+from app.parts.gap import verdict as judged
 from app.plots import null as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
@@ -19,8 +20,10 @@ page = open_page("null")
 view = page.view
 page.require_feature()
 
+head = st.container()
 verdict = judged(view)
-page.verdict(*headlines.of_null(verdict))
+with head:
+    page.verdict(*headlines.of_null(verdict))
 
 
 @fragment
@@ -65,7 +68,8 @@ with next(tabs):
         "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
     )
 with next(tabs):
-    agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls")
+    few = view.n_samples <= MOST_BY_ITSELF  # of more, shuffling takes minutes
+    agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls", start=few)
     if agreement is not None:
         page.table(
             agreement,

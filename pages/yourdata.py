@@ -3,9 +3,9 @@
 import streamlit as st
 
 from app.compute import yourdata as compute
-from app.compute.gap import verdict
 from app.compute.own_data import OWN, is_own, own
 from app.parts import headlines
+from app.parts.gap import verdict
 from app.parts.sql import show_sql
 from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
 from app.parts.yourdata import coverage
@@ -30,8 +30,10 @@ elif view.rho is None:
     headline = Headline("cannot_tell", "Cannot tell: your data lack the chosen feature")
     page.verdict(headline, f"This question cannot be answered for your data: {view.missing}.", tested=False)
 else:
+    head = st.container()
     judged = verdict(view)
-    page.verdict(headlines.of_answer(judged), judged.detail)
+    with head:
+        page.verdict(headlines.of_answer(judged), judged.detail)
 
 page.heading("Your file")
 page.caption(

@@ -178,13 +178,13 @@ def _wide(cache: Cache, run_id: str, name: str) -> Any:
     return getattr(cache.load(run_id, {name}), name)
 
 
-@keep(max_entries=24, spinner="Reading the run")
+@keep(max_entries=24)
 def _load(cache: Cache, run_id: str) -> RunData:
     run = cache.load(run_id, WITHOUT_LOGITS - _WIDE)
     return _Run(**vars(run), cache=cache)
 
 
-@keep(max_entries=3, spinner="Reading the logits")
+@keep(max_entries=3)
 def _logits(cache: Cache, run_id: str) -> FloatArray | None:
     return cache.load(run_id, {"logits"}).logits
 

@@ -36,7 +36,7 @@ def permutation(view: View, statistic: str, method: str, n_permutations: int) ->
 
 def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
     """Every statistic under every null that it has; shuffling takes seconds on a large run."""
-    given, settings = view.samples, view.selection.protocol.test_settings.keywords
+    settings = view.selection.protocol.test_settings.keywords
     pairs = [(one, method) for one in STATISTICS.values() for method in methods if method in one.methods]
 
     def compute(progress: Progress) -> pd.DataFrame:
@@ -49,7 +49,7 @@ def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
             name = f"{statistic.label}, {methods[method]}"
             progress(position / len(pairs), name)
             test = permutation_test(
-                *given, statistic=statistic.name, method=method, progress=part(position, name), **settings
+                *view.samples, statistic=statistic.name, method=method, progress=part(position, name), **settings
             )
             named = {"statistic": statistic.label, "method": methods[method]}
             rows.append({**named, "observed": test.observed, "p": test.p_value})
@@ -60,15 +60,15 @@ def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
 
 def p_by_bins(view: View) -> Work[pd.DataFrame]:
     """p of the largest gap and of the trend against the number of bins, for both matchings."""
-    given, settings = view.samples, view.selection.protocol.test_settings.keywords
-    counts = [n_bins for n_bins in _BIN_COUNTS if 2 * n_bins <= given[0].size]
+    settings = view.selection.protocol.test_settings.keywords
+    counts = [n_bins for n_bins in _BIN_COUNTS if 2 * n_bins <= view.n_samples]
     matchings = [{"n_bins": n_bins, "matching": matching} for matching in MATCHINGS for n_bins in counts]
 
     def compute(progress: Progress) -> pd.DataFrame:
         rows = []
         for position, matched in enumerate(matchings):
             progress(position / len(matchings), "varying the number of bins")
-            paper, primary = permutation_test(*given, **settings | matched), trend_test(*given, **matched)
+            paper, primary = permutation_test(*view.samples, **settings | matched), trend_test(*view.samples, **matched)
             rows.append({**matched, "paper": paper.p_value, "primary": primary.p_value})
         return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "primary"])
 

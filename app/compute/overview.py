@@ -6,8 +6,8 @@ import pandas as pd
 
 from engine.core.labels import TESTS, is_ensemble, label_rows
 from engine.core.types import CELL
-from engine.sweep import effect_intervals, look_first, single_models, sorted_pvalues
-from engine.verdict.cache import CacheVerdict, judge_cache, reason
+from engine.sweep import effect_intervals, look_first, single_models
+from engine.verdict.cache import CacheVerdict, Together, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,26 +35,20 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
     return slot.where(again == 0, slot + " (" + (again + 1).astype(str) + ")")
 
 
-def summarise(
-    diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str, stored: CacheVerdict | None = None
-) -> CacheSummary:
-    """The rows of `engine.sweep.diagnose` summed up; `runs` is the table of runs indexed by run id.
-
-    stored : what they say together, where that is known.
-    """
-    rows = label_rows(diagnosed.assign(slot=diagnosed["run_id"].map(_slots(runs))), runs)
+def summarise(together: Together, runs: pd.DataFrame) -> CacheSummary:
+    """What the engine says of a cache, with names; `runs` is the table of runs indexed by run id."""
+    rows = label_rows(together.rows.assign(slot=together.rows["run_id"].map(_slots(runs))), runs)
     counted = single_models(rows)
     counted = pd.concat([counted, effect_intervals(counted).add_prefix("effect_")], axis=1)
     first = look_first(counted)
-    verdict = stored or judge_cache(counted, feature=feature_label)
     names = counted.set_index("run_id")[["cell", "dataset_name", "run"]]
     return CacheSummary(
         every=rows,
         counted=counted,
         first=first.assign(reason=[reason(row) for row in first.to_dict("records")]),
-        p_values=sorted_pvalues(counted).join(names["run"], on="run_id"),
-        verdict=verdict,
-        cells=verdict.cells.join(names[["cell", "dataset_name"]], on="run_id"),
+        p_values=together.p_values.join(names["run"], on="run_id"),
+        verdict=together.verdict,
+        cells=together.verdict.cells.join(names[["cell", "dataset_name"]], on="run_id"),
     )
 
 

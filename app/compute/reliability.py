@@ -42,8 +42,7 @@ class Calibrated:
 
 
 @keep(
-    max_entries=128, by=lambda view, method, name: (view.selection.run_id, method, name),
-    spinner="Fitting on the calibration half",
+    max_entries=128, by=lambda view, method, name: (view.selection.run_id, method, name)
 )  # fmt: skip
 def fitted(view: View, method: str, feature_name: str) -> BenchmarkResult:
     """One calibrator on the whole run."""

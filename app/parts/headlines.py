@@ -85,8 +85,10 @@ def of_null(verdict: Verdict) -> tuple[Headline, str]:
 
 def of_controls(verdict: Verdict) -> tuple[Headline, str]:
     """Controls: what the test detects, and how often it is wrong."""
+    if verdict.negative is None:
+        return Headline("cannot_tell", "Not known yet"), "The answer appears once the controls have been simulated."
     answer, detail = controls_sentence(verdict)
-    sound = verdict.negative is not None and not verdict.negative.broken(VERDICT)
+    sound = not verdict.negative.broken(VERDICT)
     return Headline("measured" if sound else "cannot_tell", answer), detail
 
 

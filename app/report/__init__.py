@@ -19,7 +19,7 @@ from engine.core.errors import CacheError
 from engine.core.types import CELL, Progress, part_of, silent
 from engine.store import Cache
 from engine.sweep import diagnose
-from engine.verdict.cache import could_have_seen
+from engine.verdict.cache import could_have_seen, judge_together
 
 __all__ = ["Report", "Settings", "build_report"]
 
@@ -63,7 +63,7 @@ def build_report(
     if diagnosis is None:
         diagnosis = partial(_diagnose, cache, asked)
     rows = diagnosis(part_of(progress, 0, _SWEEP_SHARE))
-    summary = summarise(blind.clean_rows(rows), runs, settings.label)
+    summary = summarise(judge_together(blind.clean_rows(rows), runs, feature=settings.label), runs)
     runs = runs.join(summary.every.set_index("run_id")[["run"]])
     detailed, rule = (chosen, "those asked for") if chosen else _one_of_each_cell(summary)
     sections, verdicts = list(whole_cache(summary)), []

@@ -334,7 +334,7 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, 
     kind = CacheView if whole_cache else BenchmarkView if benchmark else View
     view = kind(chosen.cache, chosen.runs, chosen.selection)
     page = Page(name, view, current_theme())
-    empty = kind is View and view.run.n_samples == 0
+    empty = kind is View and view.n_samples == 0
     end_opening()
     sidebar.say_what_a_link_lost()
     if kind is View and tests and view.refusal:

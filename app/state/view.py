@@ -99,6 +99,11 @@ class View:
             kept &= self.selection.slice.rows(run, self._whole[0])
         return None if kept.all() else kept
 
+    @property
+    def n_samples(self) -> int:
+        """How many are chosen; told without reading them where that is all."""
+        return int(self.row["n_samples"]) if self._kept is None else int(self._kept.sum())
+
     def _chosen(self, *, with_logits: bool) -> RunData:
         run = load_run(self.cache, self.selection.run_id, with_logits=with_logits)
         return run if self._kept is None else run.subset(self._kept)
@@ -144,6 +149,8 @@ class View:
     def slice_in_force(self) -> Slice:
         """The chosen slice without what this run cannot be cut by: features and classes that it lacks."""
         chosen = self.selection.slice
+        if chosen.everything:  # and nothing has to be read
+            return chosen
         return replace(
             chosen,
             tertile="all" if self.rho is None else chosen.tertile,
@@ -177,7 +184,7 @@ class View:
 
     def caption(self) -> str:
         """Run, size, population, settings and cache in one line: the settings in force, whatever the URL said."""
-        parts = [self.label, f"{self.run.n_samples:,} samples", POPULATIONS[self.selection.protocol.population]]
+        parts = [self.label, f"{self.n_samples:,} samples", POPULATIONS[self.selection.protocol.population]]
         if not self.slice_in_force.everything:
             parts.append(f"slice: {self.slice_in_force.describe()}")
         if self.ignored_slices:

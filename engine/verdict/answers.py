@@ -20,7 +20,6 @@ from engine.controls.simulation import Scale, Shape
 from engine.controls.table import Controls, simulate_controls
 from engine.core.binning import MATCHINGS, N_BINS, histogram_edges
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.labels import label_rows
 from engine.core.rounding import Rounding, find_rounding
 from engine.core.types import BoolArray, FloatArray, IntArray, RunData
 from engine.features import FEATURES, available_features, feature
@@ -42,10 +41,9 @@ from engine.store.cache import Diagnosis
 from engine.store.codec import Unreadable, decode, encode
 from engine.store.diagnoses import OF_THE_CACHE, Diagnoses, read_diagnoses, write_diagnoses
 from engine.store.record import Layer
-from engine.sweep import single_models
 from engine.sweep.diagnosing import DEFAULT_FEATURE, diagnose, diagnose_run
 from engine.sweep.others import MOST, other_entropies, others_of
-from engine.verdict.cache import CacheVerdict, judge_cache
+from engine.verdict.cache import Together, judge_together
 from engine.verdict.run import Verdict, judge, with_real_control
 
 Result = TypeVar("Result")
@@ -198,7 +196,7 @@ OF_RUNS: tuple[Question[Any], ...] = (
 _BY_NAME = {question.name: question for question in OF_RUNS}
 SWEEP: Question[pd.DataFrame] = Question("sweep", pd.DataFrame)
 """Of the whole cache: the rows of `diagnose`."""
-TOGETHER: Question[CacheVerdict] = Question("together", CacheVerdict)
+TOGETHER: Question[Together] = Question("all together", Together)
 """Of the whole cache: what these rows say together, without ensembles."""
 
 
@@ -252,8 +250,8 @@ def diagnoses_of(cache: Cache, directory: Path) -> Iterator[Diagnosis]:
     if together in before:
         now[together] = before[together]
     else:
-        labelled = label_rows(decode(now[sweep], pd.DataFrame), runs.set_index("run_id", drop=False))
-        now[together] = encode(judge_cache(single_models(labelled), feature=LABEL))
+        by_id = runs.set_index("run_id", drop=False)
+        now[together] = encode(judge_together(decode(now[sweep], pd.DataFrame), by_id, feature=LABEL))
     yield Diagnosis("", DEFAULT_FEATURE, TOGETHER.name, now[together])
     for run_id, held in kept.items():
         for key, text in held.items():

@@ -146,32 +146,55 @@ def judge(
         ladder = (Rung(0, LABELS[0], primary.p_value, primary.z, primary.effect, primary.standard_error, 0),)
         if outputs is not None:
             ladder += ladder_test(confidence, correct, rho, outputs, clusters=clusters, seed=seed)
-    negative = positive = gain = power = None
-    if controls:
-        report = progress or silent
-        negative = false_alarm_rate(
-            confidence, correct, rho, tests=(VERDICT, "paper"), n_replicates=n_replicates, alpha=alpha, seed=seed,
-            settings=settings, clusters=clusters, progress=lambda share, text: report(0.5 * share, text),
-        )  # fmt: skip
-        report(0.5, "planting effects")
-        positive = positive_control(
-            confidence, correct, rho, clusters=clusters, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed
-        )
-        report(0.85, "measuring the gain")
-        gain = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed)
-        if bound is not None:
-            power = _paper_power(confidence, correct, rho, abs(bound.effect), alpha, seed, settings)
-        report(1.0, "done")
-    echo = echoes_confidence(*validation.samples(confidence, correct, rho)[::2])
-    outcome = _outcome(tested.p_value, primary, negative, alpha, echo=echo)
+    outcome = _outcome(tested.p_value, primary, None, alpha, echo=_echo(confidence, correct, rho))
     verdict = Verdict(
-        outcome, "", "", tested.p_value, primary, tested.shape, ladder, bound, gain, paper, power, gap, negative,
-        positive, alpha,
+        outcome, "", "", tested.p_value, primary, tested.shape, ladder, bound, None, paper, None, gap, None, None, alpha
+    )
+    if controls:
+        return with_controls(
+            verdict, confidence, correct, rho, feature=feature, clusters=clusters, others=others,
+            n_replicates=n_replicates, seed=seed, settings=settings, progress=progress,
+        )  # fmt: skip
+    return with_real_control(verdict, None, feature)
+
+
+def with_controls(
+    verdict: Verdict,
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    feature: str = "the feature",
+    clusters: ArrayLike | None = None,
+    others: Mapping[str, ArrayLike] | None = None,
+    n_replicates: int = 400,
+    seed: int = 42,
+    settings: TestSettings = TestSettings(),
+    progress: Progress | None = None,
+) -> Verdict:
+    """A verdict of `judge` without controls on these samples, completed by them; the arguments are those of `judge`."""
+    report, alpha = progress or silent, verdict.alpha
+    negative = false_alarm_rate(
+        confidence, correct, rho, tests=(VERDICT, "paper"), n_replicates=n_replicates, alpha=alpha, seed=seed,
+        settings=settings, clusters=clusters, progress=lambda share, text: report(0.5 * share, text),
     )  # fmt: skip
-    real = None
-    if controls and others:
-        real = real_control(confidence, correct, others, clusters=clusters, alpha=alpha)
-    return with_real_control(verdict, real, feature)
+    report(0.5, "planting effects")
+    positive = positive_control(
+        confidence, correct, rho, clusters=clusters, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed
+    )
+    report(0.85, "measuring the gain")
+    gain, power, bound = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed), None, verdict.bound
+    if bound is not None:
+        power = _paper_power(confidence, correct, rho, abs(bound.effect), alpha, seed, settings)
+    report(1.0, "done")
+    outcome = _outcome(verdict.p_value, verdict.primary, negative, alpha, echo=_echo(confidence, correct, rho))
+    checked = replace(verdict, outcome=outcome, gain=gain, paper_power=power, negative=negative, positive=positive)
+    real = real_control(confidence, correct, others, clusters=clusters, alpha=alpha) if others else None
+    return with_real_control(checked, real, feature)
+
+
+def _echo(confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike) -> bool:
+    return echoes_confidence(*validation.samples(confidence, correct, rho)[::2])
 
 
 def with_real_control(verdict: Verdict, real: RealControl | None, feature: str) -> Verdict:

@@ -30,7 +30,7 @@ from engine.features import FEATURES, Feature, feature
 from engine.store import open_cache, publish
 from engine.sweep import diagnose, single_models
 from engine.verdict import judge
-from engine.verdict.cache import judge_cache
+from engine.verdict.cache import judge_cache, judge_together
 from tests.app.driver import ROOT, open_app, published
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -130,7 +130,7 @@ def test_a_long_forest_is_cut_into_pieces_that_fit_a_page(cache_of_kinds: Path):
     cells = [f"set{k:02}" for k in range(40)]
     many = pd.concat([one.assign(run_id=name, dataset=name) for name in cells], ignore_index=True)
     table = pd.concat([row.assign(run_id=name, dataset=name) for name in cells]).set_index("run_id", drop=False)
-    found = sections(list(whole_cache(summarise(many, table, "the feature"))))["The paper's gaps, cell by cell"]
+    found = sections(list(whole_cache(summarise(judge_together(many, table), table))))["The paper's gaps, cell by cell"]
     figures = [part.content for item in found for part in item.content]
     assert len(figures) > 2
     assert all(figure.layout.height <= 1000 for figure in figures)

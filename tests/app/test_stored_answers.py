@@ -25,7 +25,7 @@ BUNDLED = Path(__file__).resolve().parents[2] / "data" / "shards"
 COMPUTED = (
     "gap.judge", "gap.effect_by_decile", "gap.histogram", "controls.simulate_controls", "controls.try_planted",
     "null.match_quality", "mechanism.relate_to_error", "mechanism.depth_of", "calibrators.run_benchmark",
-    "probes.audit", "sweep.diagnose", "overview.judge_cache",
+    "probes.audit", "sweep.diagnose", "sweep.judge_together",
 )  # fmt: skip
 """What a page at its defaults has stored."""
 

@@ -42,7 +42,9 @@ REASONS: dict[str, tuple[object, ...]] = {
         answers.match_quality,
         answers.try_planted,
         reliability.diagram_of,
+        run.with_controls,
         run.with_real_control,
+        verdict_sweep.judge_together,
     ),
     RESULT: (
         benchmark.BandwidthCurves,
@@ -119,6 +121,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         verdict_benchmark.BenchmarkVerdict,
         verdict_probes.ProbeVerdict,
         verdict_sweep.CacheVerdict,
+        verdict_sweep.Together,
     ),
     BEHIND: (
         debiased.debiased_difference,
