@@ -6,27 +6,16 @@ import streamlit as st
 from app.compute import sweep as compute
 from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS, table_of_tests
 from app.parts import headlines
+from app.parts.paging import choose_part
 from app.plots import sweep as plots
 from app.shell.page import open_page
 from app.shell.wording import typeset
-
-MOST_DRAWN = 80  # runs in a figure with a line for each
 
 
 def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     """`[0.166, 0.425]` of each run, a dash where there is none."""
     pairs = rows[[f"{name}_low", f"{name}_high"]].itertuples(index=False)
     return ["–" if pd.isna(low) else typeset(f"[{low:.3f}, {high:.3f}]") for low, high in pairs]
-
-
-def part_to_draw(tested: pd.DataFrame) -> pd.DataFrame:
-    """Runs of one data set where all of them would make figures of many screens."""
-    if len(tested) <= MOST_DRAWN:
-        return tested
-    names = list(tested["dataset_name"].unique())
-    chosen = st.selectbox("Data set drawn", names, key="drawn-data", bind="query-params", width=320)
-    page.caption(f"Figures by cell show one data set at a time; everything else covers all {len(tested)} tested runs.")
-    return tested[tested["dataset_name"] == chosen]
 
 
 page = open_page("sweep", whole_cache=True)
@@ -47,7 +36,10 @@ def not_testable() -> None:
 
 
 if verdict.pooled is not None:
-    drawn = part_to_draw(counted[counted["p_value"].notna()])
+    part = choose_part(counted, "runs")
+    drawn, cells = part[part["p_value"].notna()], summary.cells[summary.cells["cell"].isin(part["cell"])]
+    if drawn.empty:
+        page.text("No run found here can be tested.")
     reach = plots.effect_reach(drawn)
     panels = list(drawn.groupby("dataset_name", sort=False))
     for start in range(0, len(panels), 2):
@@ -63,7 +55,6 @@ if verdict.pooled is not None:
     )
     tabs = page.tabs("Cells", "Multiple tests", "The paper's gaps", "Every tested run", "Not testable")
     with next(tabs):
-        cells = summary.cells
         page.table(
             cells.assign(
                 effect_interval=intervals(cells, "effect"),
@@ -85,7 +76,7 @@ if verdict.pooled is not None:
                 forest = plots.forest(drawn, measure, page.theme)
                 page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
     with next(tabs):
-        tested = counted[counted["paper_p"].notna() | counted["p_value"].notna()]
+        tested = part[part["paper_p"].notna() | part["p_value"].notna()]
         printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}
         page.table(
             tested.assign(**printed),

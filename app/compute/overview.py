@@ -1,5 +1,6 @@
 """What the engine says about a whole cache, with the names that a reader sees. No Streamlit in here."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -50,6 +51,30 @@ def summarise(together: Together, runs: pd.DataFrame) -> CacheSummary:
         verdict=together.verdict,
         cells=together.verdict.cells.join(names[["cell", "dataset_name"]], on="run_id"),
     )
+
+
+OUTCOMES: Mapping[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "all": lambda rows: rows["p_value"].notna() | True,
+    "rejects after Holm": lambda rows: rows["p_value_holm"] <= 0.05,
+    "rejects": lambda rows: rows["p_value"] <= 0.05,
+    "does not reject": lambda rows: rows["p_value"] > 0.05,
+    "not testable": lambda rows: rows["p_value"].isna(),
+}
+
+
+def searched(rows: pd.DataFrame, words: str, dataset: str, outcome: str) -> pd.DataFrame:
+    """The runs whose full name has all these words, of a data set (empty: any), with this outcome of the verdict."""
+    found = OUTCOMES[outcome](rows) & (rows["dataset_name"].eq(dataset) | (not dataset))
+    for word in words.lower().split():
+        found &= rows["run"].str.lower().str.contains(word, regex=False)
+    return rows[found]
+
+
+def pages_of_cells(rows: pd.DataFrame, most: int) -> pd.Series:
+    """On which page, from 1, each run stands: cells one after the other and whole, about `most` runs to a page."""
+    sizes = rows.groupby("cell", sort=False).size()
+    page = (sizes.cumsum() - sizes) // most + 1
+    return rows["cell"].map(page).astype(int)
 
 
 def table_of_runs(summary: CacheSummary) -> pd.DataFrame:

@@ -4,7 +4,6 @@ What a page is made of has stable keys; an element or container with the key K h
 
     brand                   the product and the paper
     question                the title
-    opening                 the bar of a viewer's first page
     verdict                 the answer under the title, with its state and the sentence
     settings                the settings in force, under the verdict
     chips                   in there: departures from the defaults, chip-KEY each, and chip-reset
@@ -39,7 +38,7 @@ from app.shell import sidebar
 from app.shell.errors import show_unreadable, warn_of_older
 from app.shell.fragment import raise_failure_of_a_fragment
 from app.shell.headline import Headline
-from app.shell.opening import end_opening, link_place
+from app.shell.opening import link_place
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
 from app.shell.wording import plain, typeset
@@ -314,8 +313,6 @@ def run_page(script: Callable[[], None]) -> None:
     except CacheError as error:
         chosen: _Chosen = st.session_state[_CHOSEN]
         show_unreadable(error, chosen.path, chosen.cache)
-    finally:
-        end_opening()  # of a page that never had its data
 
 
 def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, tests: bool = True) -> Page:
@@ -335,7 +332,6 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, 
     view = kind(chosen.cache, chosen.runs, chosen.selection)
     page = Page(name, view, current_theme())
     empty = kind is View and view.n_samples == 0
-    end_opening()
     sidebar.say_what_a_link_lost()
     if kind is View and tests and view.refusal:
         page.refuse_slice()

@@ -153,5 +153,5 @@ def test_every_registered_statistic_stands_on_the_page(cache_of_kinds: Path, mon
 
 def test_the_match_is_measured_once(cache_of_kinds: Path, monkeypatch):
     before = shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14"))
-    monkeypatch.setattr("app.compute.null.match_diagnostic", None)  # cannot be called
+    monkeypatch.setattr("app.compute.null.match_quality", None)  # cannot be called
     assert shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14")) == before
