@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,12 +62,12 @@ def chi_square_pvalues(statistic: FloatArray, covariance: FloatArray) -> FloatAr
 
 def centre(columns: FloatArray, bins: IntArray, weights: FloatArray | None = None) -> FloatArray:
     """(n, m) columns minus their (weighted) means in each bin."""
-    order = np.argsort(bins, kind="stable")
-    starts = np.flatnonzero(np.diff(bins[order], prepend=-1))
     weight = np.ones(bins.size) if weights is None else weights
-    totals = np.add.reduceat((columns * weight[:, None])[order], starts, axis=0)
-    means = totals / np.add.reduceat(weight[order], starts)[:, None]
-    return columns - means[bins]
+    total = np.maximum(np.bincount(bins, weights=weight), np.finfo(float).tiny)
+    centred = np.empty(columns.shape, order="F")  # a column after the other, as they are gone through
+    for place, column in enumerate(columns.T):
+        centred[:, place] = column - (np.bincount(bins, weights=column * weight) / total)[bins]
+    return centred
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +84,12 @@ class BinnedScores:
 
     @classmethod
     def of(cls, bins: IntArray, n_bins: int, columns: FloatArray) -> BinnedScores:
-        sizes = np.bincount(bins, minlength=n_bins)
-        order = np.argsort(bins, kind="stable")
-        starts = np.cumsum(sizes) - sizes
-        centred = centre(columns, bins)
-        products = np.add.reduceat(centred[order, :, None] * centred[order, None, :], starts, axis=0)
-        return cls(bins, sizes, centred, products)
+        centred = centre(columns, bins).T
+        products = np.empty((n_bins, len(centred), len(centred)))
+        for one, other in combinations_with_replacement(range(len(centred)), 2):
+            summed = np.bincount(bins, weights=centred[one] * centred[other], minlength=n_bins)
+            products[:, one, other] = products[:, other, one] = summed
+        return cls(bins, np.bincount(bins, minlength=n_bins), centred.T, products)
 
     def pvalues(self, outcomes: FloatArray, n_correct: IntArray, clusters: IntArray | None) -> FloatArray:
         if clusters is not None:
