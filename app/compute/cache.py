@@ -2,10 +2,11 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -27,6 +28,8 @@ _TRIED = 256
 """Files of which is remembered what came of trying them out."""
 
 _WIDE = frozenset({"entropies", "extra"})
+_AT_ONCE = 200_000
+"""Samples of which a feature's columns are in memory together."""
 
 
 def available_caches() -> list[Path]:
@@ -162,15 +165,20 @@ class _Run(RunData):
     """A run whose profile and extra columns are read when somebody asks for them: of many samples they are most."""
 
     cache: Cache = field(kw_only=True)
+    rows: IntArray | None = field(default=None, kw_only=True)
+    """Which of the run's samples these are, None for all."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name in _WIDE and vars(self)[name] is NotRead:
-            return _wide(self.cache, self.run_id, name)
-        return super().__getattribute__(name)
+        if name not in _WIDE or vars(self)[name] is not NotRead:
+            return super().__getattribute__(name)
+        whole, rows = _wide(self.cache, self.run_id, name), vars(self)["rows"]
+        if rows is None:
+            return whole
+        return whole[rows] if name == "entropies" else {each: column[rows] for each, column in whole.items()}
 
     def subset(self, rows: IntArray | BoolArray) -> RunData:
-        columns = {entry.name: vars(self)[entry.name] for entry in fields(RunData)}
-        return RunData(**columns | {name: getattr(self, name) for name in _WIDE}).subset(rows)
+        chosen = np.arange(self.n_samples) if self.rows is None else self.rows
+        return super().subset(rows).replace(rows=chosen[rows])
 
 
 @keep(max_entries=12)
@@ -200,8 +208,13 @@ def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData
 
 @keep(max_entries=64)
 def feature_of(cache: Cache, run_id: str, name: str) -> FloatArray:
-    """(n,) a feature of all samples of a run; raises what the engine raises for one that the run lacks."""
-    return feature(load_run(cache, run_id, with_logits="logits" in columns_of(name)), name)
+    """(n,) a feature of all samples of a run; raises what the engine raises for one that the run lacks.
+
+    Read piece by piece: the profile of a large run takes many times the memory of what is made of it.
+    """
+    n_samples = _load(cache, run_id).n_samples
+    pieces = [range(start, start + _AT_ONCE) for start in range(0, max(n_samples, 1), _AT_ONCE)]
+    return np.concatenate([feature(cache.load(run_id, columns_of(name), rows=rows), name) for rows in pieces])
 
 
 @keep(max_entries=64)
