@@ -12,7 +12,7 @@ from typing import TypeVar
 import streamlit as st
 
 from app.compute.jobs import GivenUp, Job, Work, jobs, viewer
-from app.serving.log import LOG, referring_to_log
+from app.serving.log import LOG, reference, referring_to_log
 from app.shell.fragment import fragment
 from app.shell.wording import plain
 from engine.core.errors import CacheError
@@ -52,6 +52,7 @@ def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | Non
 
     def stop() -> None:
         st.session_state[asked], st.session_state[stopped] = None, key
+        st.session_state.pop(f"{name}-said", None)
         jobs().stop(key, viewer())
 
     of, failure = st.session_state.pop(failed, (None, None))
@@ -69,9 +70,14 @@ def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | Non
         jobs().drop(key, job)
     if failure is not None:
         _say(name, failure)
+        st.session_state[f"{name}-said"] = key, reference()
         st.session_state[asked], st.session_state[stopped] = None, key  # begun again by the viewer, never by itself
     elif st.session_state.get(stopped) == key:
-        st.caption("Stopped.")
+        of, said = st.session_state.get(f"{name}-said", (None, ""))
+        if of == key:  # other work on the page may draw it anew before anybody has read this
+            st.error(said)
+        else:
+            st.caption("Stopped.")
     st.button(plain(label), key=f"start-{name}", on_click=begin, help=hint)
     return None
 

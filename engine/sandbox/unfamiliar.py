@@ -14,7 +14,8 @@ from engine.sandbox.run import Allowance, LimitExceeded, ServerBusy, run_limited
 from engine.store.identity import Identity, held, open_regular
 
 _CACHE_CHILD = Path(__file__).with_name("cache_child.py")
-_MEMORY_BYTES = 3 << 29
+_MEMORY_BYTES = 1 << 31
+"""Of addresses; a run of five million samples takes 1.6 of them and a third of a gigabyte of memory."""
 _SECONDS, _BYTES_PER_SECOND = 5, 10_000_000
 """Of computing, for any file and by its size; a quiet machine reads thirty megabytes and more in a second."""
 _ON_A_BUSY_MACHINE = 4
