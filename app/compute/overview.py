@@ -63,11 +63,11 @@ OUTCOMES: Mapping[str, Callable[[pd.DataFrame], pd.Series]] = {
 
 
 def searched(rows: pd.DataFrame, words: str, dataset: str, outcome: str) -> pd.DataFrame:
-    """The runs whose full name has all these words, of a data set (empty: any), with this outcome of the verdict."""
+    """The cells with a run whose name has all these words, of a data set (empty: any), with this outcome; whole."""
     found = OUTCOMES[outcome](rows) & (rows["dataset_name"].eq(dataset) | (not dataset))
     for word in words.lower().split():
         found &= rows["run"].str.lower().str.contains(word, regex=False)
-    return rows[found]
+    return rows[rows["cell"].isin(rows.loc[found, "cell"])]
 
 
 def pages_of_cells(rows: pd.DataFrame, most: int) -> pd.Series:

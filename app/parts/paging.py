@@ -27,5 +27,6 @@ def choose_part(rows: pd.DataFrame, key: str) -> pd.DataFrame:
         if st.session_state.get(f"{key}-page", 1) > n_pages:  # fewer were found than before
             st.session_state[f"{key}-page"] = n_pages
         page = st.number_input("Page", 1, n_pages, key=f"{key}-page", bind="query-params", width=120)
-    st.caption(f"{len(found):,} of {len(rows):,} runs found; page {page} of {n_pages}, cell by cell.")
+    cells = f"{found['cell'].nunique():,} of {rows['cell'].nunique():,} cells"
+    st.caption(f"{cells} hold such a run ({len(found):,} of {len(rows):,} runs); page {page} of {n_pages}.")
     return found[pages == page]

@@ -163,16 +163,16 @@ def test_a_large_sweep_is_searched_drawn_by_the_page_and_counted_whole(tmp_path:
     assert "17 cells" in verdict(app)
     drawn = [len(unbroken(traces(app, place)["effect, a seed each"]["x"])) for place in (0, 1)]
     assert sum(drawn) == 80
-    assert any("85 of 85 runs found; page 1 of 2" in caption.value for caption in app.caption)
+    assert "17 of 17 cells hold such a run (85 of 85 runs); page 1 of 2" in shown(app)
     app.number_input(key="runs-page").set_value(2).run()
     assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 5
     app.selectbox(key="runs-data").select("CIFAR-100").run()
     assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 10
     assert len(unbroken(traces(app, 2)["largest gap, a seed each"]["x"])) == 10
     app.text_input(key="runs-search").input("SEED 3").run()
-    assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 2
-    app.text_input(key="runs-search").input("no such run").run()
-    assert any("0 of 85 runs found" in caption.value for caption in app.caption)
+    assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 10, "cells are whole"
+    app.text_input(key="runs-search").input("drloc seed 3").run()
+    assert "0 of 17 cells hold such a run" in shown(app), "no such variant on CIFAR-100"
     assert "17 cells" in verdict(app)
 
 
