@@ -9,7 +9,7 @@ PORT   ?= 8501
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test wheel api lint types unit faults fuzz chromium screenshots bench latency load scale publish clean
+.PHONY: run test wheel api lint types unit faults fuzz chromium screenshots bench latency load scale publish site clean
 
 # For this machine alone; HOST=0.0.0.0 make run opens it to every network: read docs/serving.md first.
 run: $(VENV)/runtime.stamp publish
@@ -53,6 +53,10 @@ chromium:
 # Pictures of every page, for the documentation and for whoever changed one to look at.
 screenshots: $(VENV)/dev.stamp chromium publish
 	$(PY) tests/browser/screenshots.py data/routing.duckdb docs/screenshots
+
+# The bundled cache as static files, to hand in.
+site: $(VENV)/runtime.stamp publish
+	$(PY) -m app site data/routing.duckdb --out site
 
 bench: $(VENV)/dev.stamp
 	$(PY) -m tests.bench

@@ -1,4 +1,4 @@
-"""`python -m app serve | report`."""
+"""`python -m app serve | report | site`."""
 
 import sys
 
@@ -7,6 +7,7 @@ from engine.commands.command_line import run_command
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("app.serving.serve", "the dashboard over a cache"),
     "report": ("app.report.command", "what the protocol says about a cache, in one file to send"),
+    "site": ("app.site.command", "every page for every run as files that need no Python, server or network"),
 }
 
 

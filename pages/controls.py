@@ -1,8 +1,10 @@
 """Could this test detect an effect, and how often does it raise a false alarm?"""
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from app.compute import controls as compute
+from app.export import Steps
 from app.parts import headlines
 from app.parts.gap import MOST_BY_ITSELF, verdict
 from app.plots import controls as plots
@@ -15,6 +17,7 @@ from app.state.selection import N_SIMULATIONS
 from engine.controls import SCALES, SHAPES
 from engine.core.labels import format_p
 
+PLANTED = [step / 50 for step in range(16)]  # where a site without a server holds the slider's figure
 SHAPE_HELP = (
     "Monotone: the low third against the high one. U: the middle third against the outer two. Opposite signs: low "
     "against high where confidence is high, and the reverse where it is low."
@@ -50,18 +53,23 @@ def plant() -> None:
         seed = st.number_input(
             "Random draw", 0, 999, 0, key="draw", bind="query-params", help="Seed of the simulated data set."
         )
+
+    def at(gap: float) -> tuple[go.Figure, list[str]]:
+        paper, found = compute.planted(view, gap, int(seed), shape, scale)
+        tests = (
+            ("Trend and shape", found.p_value),
+            ("The primary trend test", found.primary.p_value),
+            ("The paper's test", paper.p_value),
+        )
+        said = [f"{name}: {'cannot run' if p is None else format_p(p)}" for name, p in tests]
+        return tertile_curves(paper, page.theme, show_mid=shape == "U"), said
+
     # All is computed before any of it is drawn: each thing drawn by itself makes the browser go through the whole page.
-    paper, found = compute.planted(view, float(delta), int(seed), shape, scale)
-    tests = (
-        ("Trend and shape", found.p_value),
-        ("The primary trend test", found.primary.p_value),
-        ("The paper's test", paper.p_value),
-    )
-    lines = [f"{name}: **{'cannot run' if p is None else format_p(p)}**" for name, p in tests]
-    figure = tertile_curves(paper, page.theme, show_mid=shape == "U")
-    left.markdown("  \n".join(lines))
+    figure, said = at(float(delta))
+    left.markdown("  \n".join(f"{name}: **{p}**" for name, p in (line.split(": ") for line in said)))
     with right:
-        page.figure(figure, "planted", alt="Tertile curves of a simulated data set with a planted gap")
+        alt = "Tertile curves of a simulated data set with a planted gap"
+        page.figure(figure, "planted", alt=alt, steps=Steps("Planted gap", PLANTED, at))
 
 
 with drawn:

@@ -149,9 +149,10 @@ def _appendix(
         "`python -m cache_builder info CACHE` prints. All random numbers come from seed 42, so the same cache gives "
         "the same numbers.",
     )
-    if blind.scrub.n_removed:
+    removed = blind.scrub.removed
+    if removed:
         yield Item(
             "text",
-            f"For review without names, {blind.scrub.n_removed} words of this cache that may tell who made it, or "
+            f"For review without names, {len(removed)} words of this cache that may tell who made it, or "
             "where, are written as removed-1, removed-2 and so on, in the ids of runs too.",
         )

@@ -109,9 +109,9 @@ class Scrubber:
         return len(name) > 2 and name.lower() not in _COMMON and not name.replace(".", "").isdigit()
 
     @property
-    def n_removed(self) -> int:
-        """How many different words were removed so far."""
-        return len(self._numbers)
+    def removed(self) -> dict[str, str]:
+        """The words that were removed so far, each with what stands in its place."""
+        return {word: f"removed-{number}" for word, number in self._numbers.items()}
 
     def __call__(self, text: str) -> str:
         text = _PRIVATE.sub(self._replace, text)
@@ -139,7 +139,7 @@ class BlindCache:
         self._original = cache.runs()
         texts = [
             text
-            for column in ("config", "provenance")
+            for column in ("config", "provenance", "capture")
             for entry in self._original[column]
             for text in _strings(json.loads(entry))
         ]
@@ -155,7 +155,7 @@ class BlindCache:
     @cached_property
     def _runs(self) -> pd.DataFrame:
         cleaned = {name: [self.scrub(value) for value in self._original[name]] for name in _NAMES}
-        for name in ("config", "provenance"):
+        for name in ("config", "provenance", "capture"):
             cleaned[name] = [json.dumps(self.scrub.json(json.loads(entry))) for entry in self._original[name]]
         extra = [[self.scrub(name) for name in names] for names in self._original["extra_names"]]
         return self._original.assign(
@@ -182,6 +182,15 @@ class BlindCache:
         """As `Cache.layers`."""
         layers = self._cache.layers(self._ids[run_id])
         return layers.assign(name=[self.scrub(name) for name in layers["name"]])
+
+    def epochs(self, run_id: str) -> pd.DataFrame:
+        """As `Cache.epochs`."""
+        return self._cache.epochs(self._ids[run_id])
+
+    def epoch_metrics(self, run_id: str) -> pd.DataFrame:
+        """As `Cache.epoch_metrics`."""
+        metrics = self._cache.epoch_metrics(self._ids[run_id])
+        return metrics.assign(name=[self.scrub(name) for name in metrics["name"]])
 
     def clean_ids(self, run_ids: Iterable[str]) -> list[str]:
         """The ids under which runs go here; an unknown one is an error that names those there are."""

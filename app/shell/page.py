@@ -31,14 +31,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.compute.cache import Current, available_caches, current_cache, names_of, runs
 from app.compute.own_data import OWN, is_own, own
-from app.export import Item, page_html, to_csv
+from app.export import Item, Steps, page_html, take_title, to_csv
 from app.plots.theme import Theme
-from app.registry import page_for
+from app.registry import PageEntry, page_for
 from app.shell import sidebar
 from app.shell.errors import show_unreadable, warn_of_older
 from app.shell.fragment import raise_failure_of_a_fragment
 from app.shell.headline import Headline
-from app.shell.opening import link_place
+from app.shell.opening import begin_opening, link_place
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
 from app.shell.wording import plain, typeset
@@ -52,7 +52,8 @@ from engine.core.rounding import find_rounding
 from engine.store import Cache
 from engine.verdict.answers import ROUNDING
 
-_CHOSEN = "routecal-chosen"
+_CHOSEN, PAGE = "routecal-chosen", "routecal-page"
+"""Of the session: what the sidebar says, and the page being drawn."""
 _WRAPPED = 68  # pixels of a row of three lines
 _CELLS_FORMATTED = 20_000  # of a table; of a larger one, which only a query gives, the browser makes what it can
 _ROWS_SHOWN_WHOLE = 16  # of a table; a longer one scrolls
@@ -82,7 +83,7 @@ class Page:
 
     def verdict(self, headline: Headline, sentence: str, *, tested: bool = True) -> None:
         """The answer and the sentence under it, the settings, and what spoils the tests that it rests on."""
-        self._show("verdict", f"{headline.text}. {sentence}")
+        self._show("verdict", f"{headline.text}. {sentence}", finding=headline.text, of=headline.state)
         with st.container(key="verdict"):
             st.html(headline.drawn(sentence))
         with st.container(key="settings"):
@@ -128,7 +129,7 @@ class Page:
     def tabs(self, *labels: str) -> Iterator[DeltaGenerator]:
         """A tab for each part of the page, drawn in order: `with next(tabs):`. In files its label is a heading."""
         for label, tab in zip(labels, st.tabs(labels), strict=True):
-            self._show("heading", label)
+            self._show("tab", label)
             yield tab
 
     def text(self, text: str, key: str | None = None) -> None:
@@ -141,13 +142,15 @@ class Page:
         self._show("caption", text, key and f"caption-{key}")
         st.caption(plain(text))
 
-    def figure(self, fig: go.Figure, key: str, *, alt: str) -> None:
-        """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG."""
-        title = fig.layout.title.text
+    def figure(self, fig: go.Figure, key: str, *, alt: str, steps: Steps | None = None) -> None:
+        """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG.
+
+        steps : what a slider beside it makes of it, for a site that has no server.
+        """
+        title = take_title(fig)
         if title:
             st.markdown(f"**{plain(title)}**")
-            fig.update_layout(title=None, margin={"t": 16})
-        self._show("figure", fig, f"figure-{key}", finding=title or "", alt=alt)
+        self._show("figure", fig, f"figure-{key}", finding=title, alt=alt, steps=steps)
         config = {
             "displaylogo": False,
             "toImageButtonOptions": {"format": "svg", "filename": f"routecal-{self.name}-{key}"},
@@ -221,7 +224,7 @@ class Page:
     def run_link(self, name: str, run_id: str) -> None:
         """A link that opens a page on a run. One's own data would not survive the loading anew that others need."""
         label = self.view.names[run_id].full
-        self.note(label)
+        self._show("link", label, of=f"{name}/{run_id}")
         if is_own(self.view.kept_by):
             st.page_link(page_for(name).script, label=plain(label))
         else:
@@ -268,7 +271,7 @@ def _link(view: View) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Chosen:
+class Chosen:
     """What the sidebar says, or why there is nothing to choose from."""
 
     path: Path
@@ -295,13 +298,13 @@ def draw_sidebar() -> None:
         current = Current(mine) if mine is not None and chosen == OWN else current_cache(path)
         cache, table = current.cache, runs(current.cache)
     except CacheError as error:
-        st.session_state[_CHOSEN] = _Chosen(path, error=error)
+        st.session_state[_CHOSEN] = Chosen(path, error=error)
         return
     if current.trouble:
         warn_of_older(current)
     selection = None if table.empty else sidebar.choose(table, names_of(cache, table), cache.kept_by)
     sidebar.end_looking(cache.fingerprint)
-    st.session_state[_CHOSEN] = _Chosen(path, cache, table, selection)
+    st.session_state[_CHOSEN] = Chosen(path, cache, table, selection)
 
 
 def run_page(script: Callable[[], None]) -> None:
@@ -311,8 +314,17 @@ def run_page(script: Callable[[], None]) -> None:
         script()
         raise_failure_of_a_fragment()
     except CacheError as error:
-        chosen: _Chosen = st.session_state[_CHOSEN]
+        chosen: Chosen = st.session_state[_CHOSEN]
         show_unreadable(error, chosen.path, chosen.cache)
+
+
+def show_by_itself(chosen: Chosen, entry: PageEntry) -> None:
+    """Draw a page without the sidebar, on what would be chosen there: for whoever keeps what pages show."""
+    st.session_state[_CHOSEN] = chosen
+    begin_opening(entry)
+    sidebar.begin_to_look()
+    sidebar.end_looking(chosen.selection.fingerprint)
+    exec(compile(entry.script.read_text(encoding="utf-8"), entry.script, "exec"), {"__name__": entry.name})
 
 
 def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, tests: bool = True) -> Page:
@@ -322,7 +334,7 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, 
     benchmark : the page fits on one half of the run and judges on the other, so the slice does not apply to it.
     tests : the page tests the chosen samples, so it ends here if they were chosen by the outcome.
     """
-    chosen: _Chosen = st.session_state[_CHOSEN]
+    chosen: Chosen = st.session_state[_CHOSEN]
     if chosen.error is not None:
         raise chosen.error
     if chosen.selection is None:
@@ -330,7 +342,7 @@ def open_page(name: str, *, whole_cache: bool = False, benchmark: bool = False, 
         st.stop()
     kind = CacheView if whole_cache else BenchmarkView if benchmark else View
     view = kind(chosen.cache, chosen.runs, chosen.selection)
-    page = Page(name, view, current_theme())
+    page = st.session_state[PAGE] = Page(name, view, current_theme())
     empty = kind is View and view.n_samples == 0
     sidebar.say_what_a_link_lost()
     if kind is View and tests and view.refusal:

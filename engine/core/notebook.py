@@ -10,7 +10,7 @@ import numpy as np
 from engine.core.labels import MISSING, signed
 
 State = Literal["evidence", "no_evidence", "cannot_tell", "measured"]
-_STATES: dict[State, tuple[str, str]] = {
+STATES: dict[State, tuple[str, str]] = {
     "evidence": ("● evidence", "background:#0072B2;color:#FFFFFF;border-color:#0072B2"),
     "no_evidence": ("○ no evidence", ""),
     "cannot_tell": ("? cannot tell", "border-style:dashed"),
@@ -26,7 +26,7 @@ _LEFT, _WIDTH, _LINE = 250, 560, 26
 
 def chip(state: State) -> str:
     """The mark of a state."""
-    words, style = _STATES[state]
+    words, style = STATES[state]
     return f'<span style="{_CHIP};{style}">{words}</span>'
 
 
