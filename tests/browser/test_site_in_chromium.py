@@ -147,11 +147,6 @@ def same(mine: Any, theirs: Any) -> bool:
     return bool(mine == theirs)
 
 
-def keyed(elements: Any, kind: str) -> dict[str, Any]:
-    """Elements of the dashboard by the names that pages give them."""
-    return {element.proto.id.partition(f"-{kind}-")[2]: element for element in elements}
-
-
 def shows(site: Path, run_id: str, page: str) -> list[dict[str, Any]]:
     """What a view of the site holds."""
     index = read_script(site / "data/index.js")
@@ -174,7 +169,7 @@ def test_verdicts_tables_and_figures_are_those_of_the_dashboard(page: str, site:
         assert items[0]["text"].replace("\u00a0", " ") in verdict(app)
         if page == "yourdata":
             continue
-        charts = keyed(app.get("plotly_chart"), "figure")
+        charts = {chart.proto.id.partition("-figure-")[2]: chart for chart in app.get("plotly_chart")}
         mine = {item["key"].removeprefix("figure-"): item for item in items if item["kind"] == "figure"}
         assert mine.keys() == charts.keys()
         for key, chart in charts.items():
@@ -182,13 +177,11 @@ def test_verdicts_tables_and_figures_are_those_of_the_dashboard(page: str, site:
             assert same(mine[key]["data"], spec["data"]), key
             assert same(mine[key]["layout"], spec["layout"]), key
             assert same(mine[key].get("frames", []), spec.get("frames", [])), key
-        frames = {key: element.value for key, element in keyed(app.dataframe, "rows").items()}
-        tables = {item["key"].removeprefix("table-"): item for item in items if item["kind"] == "table"}
-        assert tables.keys() == frames.keys()
-        for key, frame in frames.items():
-            for column, name in zip(tables[key]["columns"], frame.columns, strict=True):
+        tables = [item["columns"] for item in items if item["kind"] == "table"]
+        for columns, element in zip(tables, app.dataframe, strict=True):
+            for column, name in zip(columns, element.value.columns, strict=True):
                 assert column["name"] == name
-                assert_same_column(column, frame[name].tolist())
+                assert_same_column(column, element.value[name].tolist())
 
 
 def assert_same_column(column: dict[str, Any], theirs: list[Any]) -> None:
