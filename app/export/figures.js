@@ -16,7 +16,7 @@
     else spec.layout.autosize = true;
     drawn.add(place);
     return Plotly.react(place, spec.data, spec.layout, {
-      responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      responsive: true, displaylogo: false, modeBarButtonsToRemove: UNWANTED_BUTTONS,
       toImageButtonOptions: { format: "svg", filename: `routecal-figure-${Number(place.dataset.figure) + 1}` },
     });
   }

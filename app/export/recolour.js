@@ -1,4 +1,5 @@
-// What a report and a site share: figures drawn in one theme, in the colours of the other.
+// What a report and a site share: which buttons figures lack, and figures drawn in one theme in the colours of the other.
+const UNWANTED_BUTTONS = ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud"]; // the last would upload a figure
 function recolouring(light, dark) {
   // A figure is stored in the colours it was drawn in; each of them has a counterpart at the same place of the palettes.
   const position = new Map([...light, ...dark].map((colour, index) => [colour, index % light.length]));

@@ -154,7 +154,7 @@ class Page:
         config = {
             "displaylogo": False,
             "toImageButtonOptions": {"format": "svg", "filename": f"routecal-{self.name}-{key}"},
-            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud"],
         }
         st.plotly_chart(fig, width="stretch", theme=None, key=f"figure-{key}", config=config, alt=alt)
 

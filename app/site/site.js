@@ -97,7 +97,7 @@ const routecal = (() => {
     const frames = recoloured(spec.frames || [], index.palette[dark() ? "dark" : "light"]);
     const fitted = { ...(at.present === "1" ? enlarged(layout) : layout), autosize: true, sliders: [] };
     await Plotly.newPlot(place, { data, layout: fitted, frames, config: {
-      responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      responsive: true, displaylogo: false, modeBarButtonsToRemove: UNWANTED_BUTTONS,
       toImageButtonOptions: { format: "svg", filename: `routecal-${at.page}-${key}` },
     } });
     if (drawn !== turn) return;
