@@ -38,7 +38,7 @@ from app.shell import sidebar
 from app.shell.errors import show_unreadable, warn_of_older
 from app.shell.fragment import raise_failure_of_a_fragment
 from app.shell.headline import Headline
-from app.shell.opening import begin_opening, link_place
+from app.shell.opening import draw_head, link_place
 from app.shell.presenter import presenting
 from app.shell.report_button import offer_run_report
 from app.shell.wording import plain, typeset
@@ -321,7 +321,7 @@ def run_page(script: Callable[[], None]) -> None:
 def show_by_itself(chosen: Chosen, entry: PageEntry) -> None:
     """Draw a page without the sidebar, on what would be chosen there: for whoever keeps what pages show."""
     st.session_state[_CHOSEN] = chosen
-    begin_opening(entry)
+    draw_head(entry)
     sidebar.begin_to_look()
     sidebar.end_looking(chosen.selection.fingerprint)
     exec(compile(entry.script.read_text(encoding="utf-8"), entry.script, "exec"), {"__name__": entry.name})

@@ -1,9 +1,9 @@
 """What a page shows, kept: the page's own script is run without a browser, and its `Page` remembers."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamlit.logger import set_log_level
 from streamlit.testing.v1 import AppTest
 
 from app.compute import jobs
@@ -19,6 +19,7 @@ from engine.store import Cache
 ASKED = "routecal-asked"
 _STAGE = Path(__file__).with_name("stage.py")
 _FOREVER = 1e6  # seconds
+_WARNS = "streamlit.runtime.scriptrunner_utils.script_run_context"  # of every thread that has no browser
 
 
 class CannotDraw(RouteCalError):
@@ -28,7 +29,7 @@ class CannotDraw(RouteCalError):
 def wait_for_long_work() -> None:
     """From now on long work of this process is waited for: nobody is there to look in again and again."""
     long_work.FIRST_LOOK = jobs.PATIENCE = _FOREVER
-    set_log_level("ERROR")  # Streamlit warns of every spinner that has no browser
+    logging.getLogger(_WARNS).disabled = True
 
 
 def shown_on(page: str, cache: Cache, run_id: str, feature: str) -> Mapping[str, Item]:
