@@ -12,6 +12,7 @@ import streamlit as st  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 from app.serving.gate import require_gate  # noqa: E402
 from app.serving.log import begin_request, referring_to_log, set_up_log  # noqa: E402
+from app.shell.moving import follow  # noqa: E402
 from app.shell.opening import draw_head  # noqa: E402
 from app.shell.page import run_page  # noqa: E402
 from app.shell.presenter import present, presenting  # noqa: E402
@@ -33,6 +34,7 @@ with referring_to_log():
         present(current, [page for pages in sections.values() for page in pages])
     entry = next(entry for entry in PAGES if entry.title == current.title)
     st.set_page_config(page_title=f"{entry.title} · RouteCal")  # of the browser's tab
+    follow()
     guide(entry)
     draw_head(entry)
-    run_page(current.run)
+    run_page(entry.name, current.run)

@@ -1,18 +1,19 @@
 """Could this test detect an effect, and how often does it raise a false alarm?"""
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from app.compute import controls as compute
 from app.export import Steps
 from app.parts import headlines
-from app.parts.gap import MOST_BY_ITSELF, verdict
+from app.parts.gap import verdict
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
 from app.report.study import TRUST, TRUST_FORMATS
 from app.shell.fragment import fragment
-from app.shell.long_work import long_work
-from app.shell.page import open_page
+from app.shell.page import Page, open_page
+from app.shell.presenter import controls_and_figure
 from app.state.selection import N_SIMULATIONS
 from engine.controls import SCALES, SHAPES
 from engine.core.labels import format_p
@@ -47,7 +48,7 @@ with said:
 @fragment
 def plant() -> None:
     """The slider redraws this part only."""
-    left, right = st.columns([1, 3])
+    left, right = controls_and_figure()
     with left:
         delta = st.slider("Planted gap", 0.0, 0.3, 0.1, 0.01, key="delta", bind="query-params")
         seed = st.number_input(
@@ -72,22 +73,35 @@ def plant() -> None:
         page.figure(figure, "planted", alt=alt, steps=Steps("Planted gap", PLANTED, at))
 
 
+def simulated(side: Page) -> None:
+    """Power and false alarms on the samples of one run."""
+    work = compute.controls(side.view, simulations, shape, scale)
+    found = side.long_work("controls", work, label="Run the simulations")
+    if found is None:
+        return
+    left, right = st.columns(2)
+    with left:
+        figure = plots.power_curves(found.power, page.theme)
+        side.figure(figure, "power", alt="Power of each test against the planted gap")
+    with right:
+        side.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
+    trusted[side.view.of] = found.trust
+
+
+def trust(side: Page) -> None:
+    """Which tests hold what they promise on one run."""
+    if side.view.of in trusted:
+        side.table(trusted[side.view.of], "trust", names=TRUST, formats=TRUST_FORMATS)
+
+
+trusted: dict[str, pd.DataFrame] = {}
 with drawn:
-    work, few = compute.controls(view, simulations, shape, scale), view.n_samples <= MOST_BY_ITSELF
-    found = long_work("controls", work, label="Run the simulations", start=few)
-    if found is not None:
-        left, right = st.columns(2)
-        with left:
-            figure = plots.power_curves(found.power, page.theme)
-            page.figure(figure, "power", alt="Power of each test against the planted gap")
-        with right:
-            page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
+    page.beside(simulated, lambda view: headlines.of_controls(verdict(view, simulations))[0])
 tabs = page.tabs("Plant a gap", "Which tests can be trusted on this run?", "Real features")
 with next(tabs):
     plant()
 with next(tabs):
-    if found is not None:
-        page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
+    page.beside(trust)
 with next(tabs):
     if judged.positive is None or judged.positive.real is None:
         page.text("No other run of this cache has the same samples, so there is no feature known to matter.")

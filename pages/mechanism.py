@@ -18,17 +18,14 @@ sentence = mechanism_sentence(
 )  # fmt: skip
 page.verdict(headlines.of_mechanism(profile, relation, feature_label(name)), sentence, tested=False)
 
-views = [(view, "depth")]
-if view.selection.compare_id is not None:
-    views.append((view.of_run(view.selection.compare_id), "depth-compare"))
-parts.depth(page, views)
+page.beside(parts.depth)
 tabs = page.tabs("Across samples", "Across training", "Ensemble against last epoch")
 with next(tabs):
-    parts.samples(page, name)
+    page.beside(parts.samples)
 with next(tabs):
-    parts.training(page)
+    page.beside(parts.training)
 with next(tabs):
-    parts.ensemble(page)
+    page.beside(parts.ensemble)
 page.how(r"""
 $H_l$ is the entropy of the routing weights of layer $l$ over its $T_l$ alternatives (earlier layers in Attention
 Residuals, experts in a mixture of experts), averaged over tokens and divided by $\log T_l$: 1 for an even mix of all,

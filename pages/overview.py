@@ -10,6 +10,7 @@ from app.plots import overview as plots
 from app.shell.page import open_page
 from app.shell.report_button import offer_cache_report
 from app.shell.tour import welcome
+from app.state.view import CacheView
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
 MOST_ABREAST = 3
@@ -22,7 +23,7 @@ CAPTIONS = {
     "raw_ece": _GREY,
 }
 
-page = open_page("overview", whole_cache=True)
+page = open_page("overview", CacheView)
 view = page.view
 summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
@@ -64,7 +65,8 @@ with next(tabs):
     if len(counted) > MOST_RUNS:
         page.caption("The runs of the page above.")
         table = table[table["run_id"].isin(part["run_id"])]
-    page.table(table, "runs", names=compute.RUN_COLUMNS, formats=compute.RUN_FORMATS)
+    formats, ids = compute.RUN_FORMATS, table["run_id"].tolist()
+    page.table(table, "runs", names=compute.RUN_COLUMNS, formats=formats, opens=ids)
 with next(tabs):
     offer_cache_report(view)
 

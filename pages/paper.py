@@ -12,8 +12,8 @@ from engine.paper import claims as audit
 from engine.paper import counterparts
 from engine.paper.published import TABLES, load
 
-page = open_page("paper", whole_cache=True)
-view = page.view = parts.PublishedView(page.view.cache, page.view.runs, page.view.selection)
+page = open_page("paper", parts.PublishedView)
+view = page.view
 claims, known = compute.claims(), compute.evidence(view)
 known_readings = compute.conclusions(view, known)
 totals = paper.summarise(known_readings)

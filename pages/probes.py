@@ -8,9 +8,10 @@ from app.parts import probes as parts
 from app.plots import probes as plots
 from app.shell.headline import Headline
 from app.shell.long_work import long_work
-from app.shell.page import open_page
-from app.shell.presenter import presenting
-from engine.probes import MINIMUM_SAMPLES
+from app.shell.page import Page, open_page
+from app.shell.presenter import controls_and_figure, presenting
+from engine.core.errors import InvalidInput
+from engine.probes import MINIMUM_SAMPLES, Descriptor, ProbeResult
 from engine.verdict.probes import STEPS, judge_probes
 
 page = open_page("probes")
@@ -19,7 +20,7 @@ if view.run.n_samples < MINIMUM_SAMPLES:
     page.end(f"Too few samples to fit probes on one half: {view.run.n_samples}.")
 everything = compute.inputs(view)
 step = parts.choose_step(presenting=presenting())
-head, (left, right) = st.container(), st.columns([1, 3])
+head, (left, right) = st.container(), controls_and_figure()
 with left:
     settings, given = parts.choose_settings(everything)
 with head:
@@ -37,10 +38,32 @@ if result is None:
     page.finish()
     st.stop()
 shown = tuple(probe for probe in STEPS[step] if probe in result.r2)
-with right:
-    page.figure(plots.probe_scores(result, shown, given.kind, page.theme), "scores", alt="Held-out R² of each probe")
-    page.caption("Ticks: initialisations. Thick line: their range. Mark: their mean.")
 whole = step == "shuffle"
+
+
+def audit_of(side: Page) -> tuple[ProbeResult | None, Descriptor]:
+    """The audit of either run; of other layers than the chosen ones the second is given all."""
+    if side is page:
+        return result, given
+    if side.view.run.n_samples < MINIMUM_SAMPLES:
+        raise InvalidInput("samples", f"at least {MINIMUM_SAMPLES}", f"{side.view.run.n_samples}")
+    theirs = compute.inputs(side.view)
+    theirs = theirs.pick(given.numbers) if theirs.names == everything.names else theirs
+    return side.long_work("audit", compute.audited(side.view, theirs, settings), label="Train the probes"), theirs
+
+
+def scores(side: Page) -> None:
+    """What each probe explains on held-out samples."""
+    found, of = audit_of(side)
+    if found is not None:
+        drawn = tuple(probe for probe in STEPS[step] if probe in found.r2)
+        figure = plots.probe_scores(found, drawn, of.kind, page.theme)
+        side.figure(figure, "scores", alt=f"Held-out R² of each probe. {figure.layout.title.text}")
+
+
+with right:
+    page.beside(scores)
+    page.caption("Ticks: initialisations. Thick line: their range. Mark: their mean.")
 tabs = page.tabs(
     "Contrasts", "Numbers", *(("Do the predictions match the actual error?", "Whole cache") if whole else ())
 )

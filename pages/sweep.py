@@ -10,6 +10,7 @@ from app.parts.paging import choose_part
 from app.plots import sweep as plots
 from app.shell.page import open_page
 from app.shell.wording import typeset
+from app.state.view import CacheView
 
 
 def intervals(rows: pd.DataFrame, name: str) -> list[str]:
@@ -18,7 +19,7 @@ def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     return ["–" if pd.isna(low) else typeset(f"[{low:.3f}, {high:.3f}]") for low, high in pairs]
 
 
-page = open_page("sweep", whole_cache=True)
+page = open_page("sweep", CacheView)
 summary = compute.summary(page.view)
 verdict, counted = summary.verdict, summary.counted
 page.verdict(headlines.of_sweep(verdict), verdict.detail)
@@ -81,6 +82,7 @@ if verdict.pooled is not None:
         page.table(
             tested.assign(**printed),
             "runs",
+            opens=tested["run_id"].tolist(),
             names={
                 "run": "Run", "primary_effect": "Effect", "effect_interval": "95 % interval", "p_value": "p",
                 "primary_p": "p, trend", "shape_p": "p, shape", "max_gap": "Largest gap",

@@ -10,7 +10,7 @@ from app.parts.sql import show_sql
 from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
 from app.parts.yourdata import coverage
 from app.shell.headline import Headline
-from app.shell.page import open_page
+from app.shell.page import Page, open_page
 
 page = open_page("yourdata", tests=False)
 view = page.view
@@ -22,8 +22,8 @@ if not mine:
         "RouteCal then tells you whether it predicts correctness beyond confidence.",
         tested=False,
     )
-    if own().cache is not None:
-        st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see your data.")
+    if own().caches:
+        st.info(f"The sidebar shows another cache. Choose “{OWN[0]}” there to see your data.")
 elif view.refusal:
     page.refuse_slice()
 elif view.rho is None:
@@ -35,9 +35,20 @@ else:
     with head:
         page.verdict(headlines.of_answer(judged), judged.detail)
 
+
+def both_tests(side: Page) -> None:
+    """Every score of one run under both tests."""
+    names = {
+        "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
+        "verdict_p": "p, verdict", "verdict_p_holm": "Holm, verdict",
+    }  # fmt: skip
+    formats = {"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "verdict_p", "verdict_p_holm"), "p")
+    side.table(compute.scores(side.view), "scores", names=names, formats=formats)
+
+
 page.heading("Your file")
 page.caption(
-    "It is read in a separate process, visible only in this window, and removed when you close or reload it. "
+    "It is read in a separate process, visible only in this window, and removed a minute after you close it. "
     "Parquet, CSV or NPZ; pickles are never read."
 )
 table = choose_file()
@@ -50,15 +61,7 @@ offer_removal()
 
 if mine and not view.refusal:
     page.heading("Both tests on every score")
-    page.table(
-        compute.scores(view),
-        "scores",
-        names={
-            "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
-            "verdict_p": "p, verdict", "verdict_p_holm": "Holm, verdict",
-        },
-        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "verdict_p", "verdict_p_holm"), "p"),
-    )  # fmt: skip
+    page.beside(both_tests, None if view.rho is None else lambda view: headlines.of_answer(verdict(view)))
     page.caption("The verdict above is for the feature chosen in the sidebar.")
 if mine:
     page.heading("What each page can show")

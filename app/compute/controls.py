@@ -21,7 +21,7 @@ def controls(view: View, n_simulations: int, shape: Shape, scale: Scale) -> Work
 
     usual = (n_simulations, shape, scale) == (N_SIMULATIONS, "monotone", "accuracy")
     stored = view.stored(CONTROLS) if usual else lambda: None
-    return Work(("controls", view.selection.alone, n_simulations, shape, scale), view.kept_by, compute, stored)
+    return Work(("controls", view.selection, n_simulations, shape, scale), view.kept_by, compute, stored)
 
 
 def planted(

@@ -11,7 +11,7 @@ from engine.verdict.answers import EFFECT, HISTOGRAM, JUDGED, VERDICT, histogram
 from engine.verdict.run import with_controls
 
 
-@keep(max_entries=64, by=lambda view: view.selection.alone)
+@keep(max_entries=64, by=lambda view: view.selection)
 def _bare(view: View) -> Verdict:
     outputs, settings = view.run_with_logits.logits, view.selection.protocol.test_settings
     return judge(
@@ -22,8 +22,8 @@ def _bare(view: View) -> Verdict:
 
 def judged(view: View) -> Verdict:
     """The answer without controls."""
-    key = ("judged", view.selection.alone)
-    return awaited(Work(key, view.kept_by, lambda _progress: _bare(view), view.stored(JUDGED)))
+    key = ("judged", view.selection)
+    return awaited(Work(key, view.kept_by, lambda _progress: _bare(view), view.stored(JUDGED)), of=view.of)
 
 
 def checked(view: View, n_simulations: int) -> Work[Verdict]:
@@ -37,7 +37,7 @@ def checked(view: View, n_simulations: int) -> Work[Verdict]:
         )  # fmt: skip
 
     stored = view.stored(VERDICT) if n_simulations == N_SIMULATIONS else lambda: None
-    return Work(("verdict", view.selection.alone, n_simulations), view.kept_by, compute, stored)
+    return Work(("verdict", view.selection, n_simulations), view.kept_by, compute, stored)
 
 
 def effect(view: View, rung: int) -> DecileEffect:
@@ -48,7 +48,7 @@ def effect(view: View, rung: int) -> DecileEffect:
         return effect_by_decile(*view.samples, outputs=outputs, clusters=view.run.clusters, rung=rung)
 
     stored = (lambda: None) if rung else view.stored(EFFECT)
-    return awaited(Work(("effect", view.selection.alone, rung), view.kept_by, compute, stored))
+    return awaited(Work(("effect", view.selection, rung), view.kept_by, compute, stored), of=view.of)
 
 
 def feature_histogram(view: View) -> tuple[IntArray, FloatArray]:

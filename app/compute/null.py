@@ -30,7 +30,7 @@ def permutation(view: View, statistic: str, method: str, n_permutations: int) ->
         judged = view.stored(VERDICT)() if (statistic, method) == ("max_gap", "exact") else None
         return judged and judged.paper
 
-    key = ("permutation", view.selection.alone, statistic, method, *drawn.values())
+    key = ("permutation", view.selection, statistic, method, *drawn.values())
     return Work(key, view.kept_by, compute, stored)
 
 
@@ -55,7 +55,7 @@ def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
             rows.append({**named, "observed": test.observed, "p": test.p_value})
         return pd.DataFrame(rows)
 
-    return Work(("nulls", view.selection.alone), view.kept_by, compute)
+    return Work(("nulls", view.selection), view.kept_by, compute)
 
 
 def p_by_bins(view: View) -> Work[pd.DataFrame]:
@@ -72,10 +72,10 @@ def p_by_bins(view: View) -> Work[pd.DataFrame]:
             rows.append({**matched, "paper": paper.p_value, "primary": primary.p_value})
         return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "primary"])
 
-    return Work(("p-by-bins", view.selection.alone), view.kept_by, compute)
+    return Work(("p-by-bins", view.selection), view.kept_by, compute)
 
 
-@keep(max_entries=128, by=lambda view: view.selection.alone)
+@keep(max_entries=128, by=lambda view: view.selection)
 def match(view: View) -> dict[str, str]:
     """`match_quality`, printed."""
     values = view.stored(MATCH)() or match_quality(*view.samples[::2], view.selection.protocol.n_bins)

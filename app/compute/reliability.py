@@ -114,7 +114,7 @@ def named_diagrams(view: View, run_ids: Sequence[str]) -> list[tuple[str, Diagra
     return found
 
 
-@keep(max_entries=64, by=lambda view: view.selection.alone)
+@keep(max_entries=64, by=lambda view: view.selection)
 def tertile_map(view: View) -> ReliabilityMap | None:
     """Accuracy minus confidence by tertile and bin; None if the run lacks the feature."""
     if view.rho is None:

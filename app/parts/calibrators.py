@@ -162,7 +162,9 @@ def benchmarks(page: Page, run_ids: Sequence[str]) -> list[BenchmarkResult] | No
     """Every run benchmarked, None as long as one is not; a job for each, so that a run is not fitted twice."""
     found = []
     for run_id in run_ids:
-        result = long_work(f"benchmark-{run_id}", compute.benchmark(page.view, run_id), label="Fit all calibrators")
+        result = page.long_work(
+            f"benchmark-{run_id}", compute.benchmark(page.view, run_id), label="Fit all calibrators"
+        )
         if result is None:
             return None
         found.append(result)

@@ -8,35 +8,28 @@ from app.compute.reliability import diagram
 from app.plots import mechanism as plots
 from app.shell.page import Page
 from app.state.selection import feature_label
-from app.state.view import View
 from engine.core.labels import ensemble_size
 
 
-def depth(page: Page, views: list[tuple[View, str]]) -> None:
-    """The profile of the run, and of the one to compare with."""
-    for column, (view, key) in zip(st.columns(len(views)), views, strict=True):
-        with column:
-            if len(views) > 1:
-                page.caption(view.label)
-            if diagram(view) is None:
-                page.text("No sample of this run is in the slice.")
-                continue
-            profile = compute.depth(view)
-            if profile is None:
-                page.text(
-                    "This run has neither a routing profile nor other columns by layer, so routing across depth "
-                    "cannot be shown."
-                )
-                continue
-            routed = view.row["n_layers"] > 0
-            if not routed:
-                page.text("No routing profile: the run's own extra columns, in their own units, are shown instead.")
-            quantity = plots.ENTROPY if routed else "value (its own unit)"
-            page.figure(plots.depth_profile(profile, page.theme, quantity=quantity), key, alt="Mean by layer")
+def depth(page: Page) -> None:
+    """The profile of the run."""
+    profile, routed = compute.depth(page.view), page.view.row["n_layers"] > 0
+    if profile is None:
+        page.text(
+            "This run has neither a routing profile nor other columns by layer, so routing across depth cannot be "
+            "shown."
+        )
+        return
+    if not routed:
+        page.text("No routing profile: the run's own extra columns, in their own units, are shown instead.")
+    quantity = plots.ENTROPY if routed else "value (its own unit)"
+    figure = plots.depth_profile(profile, page.theme, quantity=quantity)
+    page.figure(figure, "depth", alt=f"Mean by layer. {figure.layout.title.text}")
 
 
-def samples(page: Page, name: str) -> None:
+def samples(page: Page) -> None:
     """One feature over samples: by outcome, and against the error."""
+    name = compute.stand_in(page.view)
     label = feature_label(name)
     found = compute.relation(page.view, name)
     left, right = st.columns(2)

@@ -11,6 +11,7 @@ from app.plots import probes as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
+from app.shell.presenter import controls_and_figure
 from engine.probes import Descriptor, ProbeResult
 from engine.verdict.probes import STEPS, Step, judge_probe_sweep
 
@@ -97,7 +98,7 @@ def numbers(page: Page, result: ProbeResult, shown: tuple[str, ...], given: Desc
 @fragment
 def predictions(page: Page, result: ProbeResult, given: Descriptor) -> None:
     """Whether a probe's predictions come true; the choice redraws this part only."""
-    left, right = st.columns([1, 3])
+    left, right = controls_and_figure()
     with left:
         labels = {plots.probe_label(probe, given.kind): probe for probe in result.groups}
         label = st.radio("Probe", labels, key="probe", bind="query-params", index=min(3, len(labels) - 1))

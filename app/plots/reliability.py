@@ -1,5 +1,7 @@
 """Figures of calibration: diagrams, the tertile map and the classes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -14,6 +16,7 @@ from app.plots.theme import (
     reference,
     translucent,
 )
+from app.state.cells import Cell, bin_cell, tertile_range
 from engine.core.binning import TERTILES
 from engine.metrics.mechanism import ReliabilityMap
 
@@ -46,10 +49,12 @@ def diagram(
     x: str = "confidence",
     y: str = "accuracy",
     small: bool = False,
+    cells: bool = False,
 ) -> go.Figure:
     """Accuracy against confidence by bin with 95 % intervals, over a histogram of the counts. Empty bins stay empty.
 
     small : one of many, too narrow for the words beside its marks.
+    cells : its bins are equally wide bins of the view's samples, which a click lists.
     """
     fig = figure(theme, title=title, x=x, y=y, height=height)
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
@@ -78,6 +83,7 @@ def diagram(
                 "color": theme.text, "thickness": 1.3, "width": 4,
             },
             "customdata": rows[["count", "accuracy_low", "accuracy_high", "gap", "lower", "upper"]].to_numpy(),
+            "meta": {"cells": [bin_cell(number, len(table)).code for number in rows.index]} if cells else {},
             "hovertemplate": (
                 "bin %{customdata[4]:.3f} to %{customdata[5]:.3f}: %{customdata[0]:,} samples<br>"
                 "accuracy %{y:.3f} [%{customdata[1]:.3f}, %{customdata[2]:.3f}]<br>"
@@ -89,6 +95,7 @@ def diagram(
         "type": "bar", "x": (lower + upper) / 2, "width": (upper - lower) * 0.92, "y": table["count"].to_numpy(),
         "yaxis": "y2", "marker": {"color": theme.muted}, "showlegend": False,
         "customdata": np.column_stack([lower, upper]),
+        "meta": {"cells": [bin_cell(number, len(table)).code for number in table.index]} if cells else {},
         "hovertemplate": "%{customdata[0]:.3f} to %{customdata[1]:.3f}: %{y:,} samples<extra></extra>",
     })  # fmt: skip
     fig.add_traces(traces)
@@ -153,6 +160,17 @@ def tertile_map(found: ReliabilityMap, label: str, theme: Theme) -> go.Figure:
             hovertemplate="%{x} tertile, confidence %{y}: %{z:+.3f}, %{customdata:,} samples<extra></extra>",
         )
     )  # fmt: skip
+    # A heat map takes no clicks: a mark that is not seen lies on each cell.
+    places = [(b, t) for b, t in np.ndindex(counts.shape) if counts[b, t]]
+    fig.add_trace(
+        go.Scatter(
+            x=[TERTILES[t] for _, t in places], y=[rows[b] for b, _ in places], mode="markers", hoverinfo="skip",
+            marker={"size": 36, "opacity": 0, "symbol": "square"}, showlegend=False, name="",
+            meta={"cells": [
+                replace(bin_cell(b, n_bins), feature=tertile_range(t, found.cuts)).code for b, t in places
+            ]},
+        )
+    )  # fmt: skip
     # The heat map picks its own text colour against a cell's colour; a blank cell has none to go by.
     for b, t in zip(*np.nonzero(np.isnan(gap) & (counts > 0)), strict=True):
         fig.add_annotation(
@@ -189,6 +207,7 @@ def class_gaps(table: pd.DataFrame, theme: Theme) -> go.Figure:
                 "color": theme.muted, "thickness": 1.5, "width": 4,
             },
             customdata=shown[["count", "accuracy", "mean_confidence", "ece"]],
+            meta={"cells": [Cell(predicted=int(label)).code for label in shown["predicted"]]},
             hovertemplate=(
                 "class %{text}: %{x:+.3f}<br>accuracy %{customdata[1]:.3f}, confidence %{customdata[2]:.3f}<br>"
                 "ECE %{customdata[3]:.3f}, %{customdata[0]:,} samples<extra></extra>"

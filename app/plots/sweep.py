@@ -61,6 +61,7 @@ def effects(rows: pd.DataFrame, cells: pd.DataFrame, whole: PooledEffect, reach:
             x=kept["primary_effect"], y=heights, mode="markers", name="effect, a seed each",
             marker=mark_of("primary", theme, size=7),
             customdata=kept[["run", "effect_low", "effect_high", "primary_p", "p_value"]],
+            meta={"runs": kept["run_id"].tolist()},
             hovertemplate=(
                 "%{customdata[0]}<br>%{x:+.4f} [%{customdata[1]:+.4f}, %{customdata[2]:+.4f}], "
                 "trend p = %{customdata[3]:.3g}, with shape p = %{customdata[4]:.3g}<extra></extra>"
@@ -155,6 +156,7 @@ def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
             x=kept[measure], y=heights, mode="markers", name=f"{name}, a seed each",
             marker=_OVER_LINE | {"color": theme.paper, "line": {"color": theme.text, "width": 2}},
             customdata=kept[["run", f"{measure}_low", f"{measure}_high", "paper_p"]],
+            meta={"runs": kept["run_id"].tolist()},
             hovertemplate=(
                 f"%{{customdata[0]}}<br>{name} %{{x:.4f}} [%{{customdata[1]:.4f}}, %{{customdata[2]:.4f}}]"
                 "<br>p of the largest gap %{customdata[3]:.3g}<extra></extra>"

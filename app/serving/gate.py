@@ -16,6 +16,7 @@ import socket
 from collections import Counter
 from ipaddress import ip_address
 from math import ceil
+from secrets import token_urlsafe
 from urllib.parse import parse_qs, quote, urlsplit
 
 import streamlit as st
@@ -36,6 +37,8 @@ PASSWORD, USER_HEADER, HOSTS = "ROUTECAL_PASSWORD", "ROUTECAL_USER_HEADER", "ROU
 CLIENT = "RouteCal-Client"
 """The header in which pages are told who somebody is."""
 _COOKIE = "routecal-entered"
+BROWSER = "routecal-browser"
+"""The cookie by which a browser that loads a page again is known: its own data wait for it."""
 _GUESS_BYTES = 4096
 _OPEN = frozenset({"health", "host-config", "stream", "upload_file", "bidi-components"})
 """What Streamlit offers to a page; its metrics and its interface for programs are closed."""
@@ -76,16 +79,21 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                if new:
+                    headers.append("Set-Cookie", new)
             await send(message)
 
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        new = ""
         answer = self._refusal(HTTPConnection(scope))
         if answer is None and self._password and not self._is_open_to(HTTPConnection(scope)):
             answer = await self._at_the_door(scope, receive)
         if answer is None:
+            new = _new_cookie(HTTPConnection(scope))
             try:
                 answer = await self._let_in(self._introduced(scope), receive, send_with_headers)
             finally:
@@ -211,6 +219,15 @@ def _without_orders(receive: Receive) -> Receive:
 def _core_of(asked: HTTPConnection) -> str:
     """What of Streamlit's own is asked for, such as "health", below whatever path the dashboard is served."""
     return str(asked.scope["path"]).partition("/_stcore/")[2]
+
+
+def _new_cookie(asked: HTTPConnection) -> str:
+    """A name for a browser that asks for a page and has none yet; empty for all else."""
+    wants_page = asked.scope["type"] == "http" and "text/html" in asked.headers.get("accept", "")
+    if not wants_page or BROWSER in asked.cookies:
+        return ""
+    secure = "; Secure" if asked.url.scheme == "https" else ""
+    return f"{BROWSER}={token_urlsafe(24)}; HttpOnly; Path=/; SameSite=lax{secure}"
 
 
 def _client(asked: HTTPConnection) -> str:

@@ -15,10 +15,14 @@ class Headline:
     state: State
     text: str
 
+    @property
+    def line(self) -> str:
+        """HTML of the chip and the answer."""
+        return f"{chip(self.state)} <strong>{html.escape(typeset(self.text))}.</strong>"
+
     def drawn(self, sentence: str) -> str:
-        """HTML of the chip, the answer and the sentence under it."""
+        """The same, larger, and the sentence under it."""
         return (
-            f'<div style="font-size:1.3rem;line-height:1.35">{chip(self.state)} '
-            f"<strong>{html.escape(typeset(self.text))}.</strong></div> "
+            f'<div style="font-size:1.3rem;line-height:1.35">{self.line}</div> '
             f'<p style="font-size:1rem;line-height:1.45;margin:0.35rem 0 0">{explained(typeset(sentence))}</p>'
         )

@@ -20,6 +20,8 @@ from engine.core.errors import CacheError
 Result = TypeVar("Result")
 FIRST_LOOK = 0.4
 """Seconds from the start of work until its bar is drawn: what is quick comes without one. Tests wait longer."""
+WAITING = "routecal-waiting"
+"""Of the session: whether the page is not drawn to its end yet."""
 _GLANCE = 0.3
 """Seconds between two looks at a job."""
 
@@ -62,6 +64,7 @@ def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | Non
         job = jobs().watch(work, viewer())
         wait([job.future], timeout=max(0.0, FIRST_LOOK - job.age))  # not again for whoever comes back to it
         if not _is_done(job):
+            st.session_state[WAITING] = True
             _show_progress(name, work, stop)
             return None
         failure = job.future.exception()

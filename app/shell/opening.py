@@ -19,6 +19,7 @@ h3 { font-size: 1.2rem !important; padding: 0.3rem 0 !important; }
 @media (hover: none) { .modebar-container { display: none; } }
 .st-key-wide { overflow-x: auto; }
 @media (max-width: 640px) { .st-key-wide > * { min-width: 660px; } }
+[class*="st-key-progress-"]:not(:has([data-testid="stProgress"], button, p)) { display: none; }
 .st-key-question { margin-bottom: -0.4rem; }
 .st-key-brand { font-size: 0.875rem; padding-right: 2.5rem; }
 @media (max-width: 768px) { .st-key-brand { padding-left: 2.2rem; } }
@@ -27,6 +28,11 @@ _BRAND = (
     f'<strong>RouteCal</strong> audits <a href="{PAPER_LINK}" target="_blank" style="color: inherit">{PAPER_TITLE}</a> '
     "(arXiv 2605.09850)"
 )
+
+
+def on_a_phone() -> bool:
+    """Whether fingers point, where a figure that takes taps would take the swipe that scrolls the page too."""
+    return "Mobile" in (st.context.headers.get("User-Agent") or "")
 
 
 def draw_head(entry: PageEntry) -> None:

@@ -34,7 +34,7 @@ def wait_for_long_work() -> None:
 
 def shown_on(page: str, cache: Cache, run_id: str, feature: str) -> Mapping[str, Item]:
     """What a page shows at default settings, by its keys; work that a viewer would have to start is not begun."""
-    entry, selection = page_for(page), Selection(cache.fingerprint, run_id, None, feature, Slice(), Protocol())
+    entry, selection = page_for(page), Selection(cache.fingerprint, run_id, feature, Slice(), Protocol())
     app = AppTest.from_file(str(_STAGE), default_timeout=_FOREVER)
     app.session_state[ASKED] = Chosen(cache.path, cache, runs(cache), selection), entry
     app.run()

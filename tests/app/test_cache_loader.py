@@ -50,7 +50,7 @@ def test_a_feature_of_logits_needs_them_once(cache: Cache, monkeypatch):
     with pytest.raises(MissingData):
         feature_of(cache, "bare", "pred_entropy")
     monkeypatch.setattr("app.compute.cache._logits", None)  # cannot be called
-    chosen = Selection(cache.fingerprint, "s1", None, "pred_entropy", Slice(band=(0.5, 1.0)), Protocol())
+    chosen = Selection(cache.fingerprint, "s1", "pred_entropy", Slice(band=(0.5, 1.0)), Protocol())
     view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
     kept = view.run.confidence.size
     assert 0 < kept < 60

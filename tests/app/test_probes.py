@@ -233,7 +233,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):
     from app.state.view import View
 
     opened = current_cache(cache).cache
-    selection = Selection(opened.fingerprint, "full-s0", None, "r_agg", Slice(), Protocol())
+    selection = Selection(opened.fingerprint, "full-s0", "r_agg", Slice(), Protocol())
     view, settings = View(opened, runs(opened), selection), Settings(4, 5, 1e-4, 2)
 
     def stop_in_the_second_run(fraction: float, _text: str) -> None:

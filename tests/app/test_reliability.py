@@ -100,7 +100,7 @@ def test_the_run_to_compare_with_stands_beside(cache_of_kinds: Path, monkeypatch
     app = open_app(
         cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", **{"with": "toy · dice · Full-AR · seed 1"}
     )
-    assert len(figures(app)) == alone + 1
+    assert len(figures(app)) == alone + 2  # the diagram and the map by tertile
     other = load(cache_of_kinds, "full-s1")
     assert f"ECE {ece(other.confidence, other.correct):.3f}. Of" in shown(app)
 
@@ -175,7 +175,7 @@ def test_many_classes_show_the_extremes_and_thin_maps_say_so():
 
 
 def test_a_redraw_reads_no_other_run_and_fits_nothing_again(cache_of_kinds: Path, monkeypatch):
-    chosen = {"variant": "Full-AR", "with": "toy · dice · Full-AR · seed 1"}
+    chosen = {"variant": "Full-AR"}
     first = open_app(cache_of_kinds, monkeypatch, "reliability", **chosen)
     open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature=SPREAD)
     load_run = view.load_run
