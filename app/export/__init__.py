@@ -56,10 +56,10 @@ class Item:
 
 
 def take_title(figure: go.Figure) -> str:
-    """The finding of a figure, which is then written above it instead: text wraps there."""
+    """The finding of a figure, then written above it, where text wraps; what stands above panels keeps its room."""
     title = figure.layout.title.text or ""
     if title:
-        figure.update_layout(title=None, margin={"t": 16})
+        figure.update_layout(title=None, margin={"t": max(16, (figure.layout.margin.t or 48) - 32)})
     return title
 
 

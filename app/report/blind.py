@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 
 from engine.core.errors import UnknownName
+from engine.core.labels import MISSING
 from engine.core.release import __version__, commit
 from engine.core.types import COLUMNS, RunData
 from engine.features import FEATURES
@@ -210,7 +211,6 @@ class BlindCache:
 
 
 PACKAGES = ("numpy", "scipy", "pandas", "duckdb", "plotly")
-_IN_THE_NAME = frozenset({"suite", "backbone", "dataset", "variant", "block_size", "seed"})
 _LONGEST_WORD = 40
 
 
@@ -225,30 +225,20 @@ def versions() -> dict[str, str]:
 
 
 def origins(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per run: how it was made, by which code, on what, from which data. Only entries that we know."""
+    """How runs were made, by which code and packages, on what, from which data: one row for all that are alike."""
     rows = []
-    for row in runs.itertuples(index=False):
-        found = json.loads(row.provenance)
+    for entry in runs["provenance"]:
+        found = json.loads(entry)
+        packages = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
         rows.append({
-            "Run": row.run,
             "Made by": _word(found.get("source"), longest=80),
             "Code": _word(found.get("commit"))[:12],
             "Device": _word(found.get("device"), longest=80),
             "Data fingerprint": _word(found.get("data_fingerprint"))[:12],
-            "Date": f"{row.created_at:%d\u00a0%b\u00a0%Y}",
+            "Built with": ", ".join(f"{name} {_word(number)}" for name, number in sorted(packages.items())) or MISSING,
         })  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def builders(runs: pd.DataFrame) -> pd.DataFrame:
-    """The sets of package versions that runs were built with, and how many runs each."""
-    counts: dict[str, int] = {}
-    for entry in runs["provenance"]:
-        found = json.loads(entry).get("versions")
-        listed = {} if not isinstance(found, Mapping) else found
-        text = ", ".join(f"{name} {_word(number)}" for name, number in sorted(listed.items())) or "not recorded"
-        counts[text] = counts.get(text, 0) + 1
-    return pd.DataFrame({"Built with": list(counts), "Runs": list(counts.values())})
+    frame = pd.DataFrame(rows)
+    return frame.groupby(list(frame), sort=False).size().reset_index(name="Runs")
 
 
 def notes(provenance: str) -> list[str]:
@@ -257,20 +247,9 @@ def notes(provenance: str) -> list[str]:
     return [str(note) for note in found] if isinstance(found, list) else []
 
 
-def configurations(runs: pd.DataFrame) -> tuple[dict[str, str], pd.DataFrame]:
-    """Settings that all these runs share, and those in which they differ, a row per run; names apart."""
-    found = [json.loads(config) for config in runs["config"]]
-    keys = dict.fromkeys(key for config in found for key in config if key not in _IN_THE_NAME)
-    values = {key: [_word(config[key]) if key in config else "" for config in found] for key in keys}
-    named = {key.replace("_", " "): column for key, column in values.items()}
-    shared = {name: column[0] for name, column in named.items() if len(set(column)) == 1}
-    differing = {name: column for name, column in named.items() if name not in shared}
-    return shared, pd.DataFrame({"Run": runs["run"].tolist(), **differing}) if differing else pd.DataFrame()
-
-
 def _word(value: Any, longest: int = _LONGEST_WORD) -> str:
     """A value in print. Long text is left out: nobody can tell what it gives away."""
     if value is None:
-        return "–"
+        return MISSING
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= longest else "(long text left out)"

@@ -2,22 +2,17 @@
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from app.report.blind import BlindCache
 from app.state.selection import N_SIMULATIONS, feature_label
-from engine.controls import FalseAlarms, PowerCurve
-from engine.controls.table import simulate_controls
+from engine.controls.table import Controls, simulate_controls
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.types import WITHOUT_LOGITS, Progress, part_of
 from engine.features import columns_of, feature
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
-from engine.metrics.mechanism import DepthProfile
 from engine.metrics.reliability import Diagram, diagram_of
 from engine.sweep.others import other_entropies
 from engine.verdict import Verdict, judge
-from engine.verdict.answers import depth_of, layers_of
 
 TRUST = {
     "label": "Test", "p": "p on this run", "false_alarm": "False alarms", "detectable": "Gap detected with 80 % power",
@@ -49,51 +44,33 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Tested:
-    """Both tests of one run and what its controls say about them."""
-
-    verdict: Verdict
-    alarms: FalseAlarms
-    power: PowerCurve
-    trust: pd.DataFrame
-
-
-@dataclass(frozen=True, eq=False)
 class Study:
-    """One run. `tested` is None, and `missing` says why, if the run lacks the feature; `depth` is None without layers.
-
-    routed : whether `depth` is of routing, or of other columns that stand in for it.
-    """
+    """One run. The verdict and its controls are None, and `missing` says why, if the run lacks the feature."""
 
     diagram: Diagram
-    tested: Tested | None
-    missing: str
-    depth: DepthProfile | None
-    routed: bool
+    verdict: Verdict | None = None
+    controls: Controls | None = None
+    missing: str = ""
 
 
 def study_run(cache: BlindCache, run_id: str, settings: Settings, progress: Progress) -> Study:
     """Load a run and ask the engine everything that its section shows; all samples, nothing fitted."""
     run = cache.load(run_id, WITHOUT_LOGITS | columns_of(settings.feature))
-    tested, missing = None, ""
+    diagram = diagram_of(run.confidence, run.correct, N_BINS, "equal_width")
     try:
-        rho = feature(run, settings.feature)
+        samples = run.confidence, run.correct, feature(run, settings.feature)
     except (MissingData, InvalidInput) as error:
-        missing = str(error)
-    else:
-        samples = run.confidence, run.correct, rho
-        outputs = cache.load(run_id, {"logits"}).logits
-        verdict = judge(
-            *samples, feature=settings.label, outputs=outputs, others=other_entropies(cache, run_id),
-            clusters=run.clusters, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=part_of(progress, 0, 0.4),
-        )  # fmt: skip
-        controls = simulate_controls(
-            *samples, clusters=run.clusters, settings=settings.test, n_replicates=N_SIMULATIONS,
-            progress=part_of(progress, 0.4, 0.6),
-        )  # fmt: skip
-        tested = Tested(verdict, controls.alarms, controls.power, controls.trust)
-    depth = depth_of(run, layers_of(cache.layers(run_id))) if run.n_layers or run.extra else None
-    return Study(
-        diagram_of(run.confidence, run.correct, N_BINS, "equal_width"), tested, missing, depth, run.n_layers > 0
+        return Study(diagram, missing=str(error))
+    verdict = judge(
+        *samples, feature=settings.label, outputs=cache.load(run_id, {"logits"}).logits,
+        others=other_entropies(cache, run_id), clusters=run.clusters, settings=settings.test,
+        n_replicates=N_SIMULATIONS, progress=part_of(progress, 0, 0.4),
+    )  # fmt: skip
+    controls = simulate_controls(
+        *samples,
+        clusters=run.clusters,
+        settings=settings.test,
+        n_replicates=N_SIMULATIONS,
+        progress=part_of(progress, 0.4, 0.6),
     )
+    return Study(diagram, verdict, controls)
