@@ -86,7 +86,14 @@ page.caption(
     + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."
 )
 tabs = page.tabs(
-    "Scores", "Routing against its controls", "Changes", "Before and after", "Set size", "Splits", "Fitted parameters"
+    "Scores",
+    "Routing against its controls",
+    "Changes",
+    "Before and after",
+    "Set size",
+    "Splits",
+    "Fitted parameters",
+    "All cells",
 )
 with next(tabs):
     panels(page, OTHERS, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
@@ -118,6 +125,10 @@ with next(tabs):
     if pooled:
         page.caption("On the chosen run.")
     parts.learnt_by_method(page, own)
+tab = next(tabs)
+if page.is_open(tab):
+    with tab:
+        parts.all_cells(page)
 page.how(r"""
 Every method is fitted on a random half of the run (seed 42) and evaluated on the other half. A slice would change what
 is fitted, and a slice by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n}

@@ -24,8 +24,11 @@ with next(tabs):
     page.beside(parts.samples)
 with next(tabs):
     page.beside(parts.training)
-with next(tabs):
+tab = next(tabs)
+with tab:
     page.beside(parts.ensemble)
+    if page.is_open(tab):  # it reads other runs
+        parts.ensembles(page)
 page.how(r"""
 $H_l$ is the entropy of the routing weights of layer $l$ over its $T_l$ alternatives (earlier layers in Attention
 Residuals, experts in a mixture of experts), averaged over tokens and divided by $\log T_l$: 1 for an even mix of all,

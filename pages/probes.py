@@ -83,8 +83,10 @@ with next(tabs):
 if whole:
     with next(tabs):
         parts.predictions(page, result, given)
-    with next(tabs):
-        parts.sweep(page, settings)
+    tab = next(tabs)
+    if page.is_open(tab):  # stored answers of every run are read
+        with tab:
+            parts.sweep(page, settings)
 page.how(r"""
 Each probe predicts a sample's calibration error $|c - t|$ from one half of the samples (split 50/50, seed 42) and is
 scored on the other by $R^2 = 1 - \sum (y - \hat y)^2 / \sum (y - \bar y)^2$. A line is least squares (with a ridge

@@ -41,15 +41,17 @@ def bins(side: Page) -> None:
 
 page.beside(of_run, lambda view: headlines.of_reliability(compute.diagram(view).summary))
 drawn = {
-    "Calibrators on held-out samples": parts.calibrators,
+    "Calibrators by cell": parts.calibrators,
     "By confidence and tertile of the feature": lambda page: page.beside(parts.tertiles),
+    "Worst tertile": parts.worst_tertile,
     "Other runs": parts.run_grid,
     "By class": parts.classes,
     "The bins": lambda page: page.beside(bins),
 }
 for draw, tab in zip(drawn.values(), page.tabs(*drawn), strict=True):
-    with tab:
-        draw(page)
+    if draw not in (parts.calibrators, parts.worst_tertile) or page.is_open(tab):  # those read other runs
+        with tab:
+            draw(page)
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always

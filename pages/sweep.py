@@ -6,6 +6,7 @@ import streamlit as st
 from app.compute import sweep as compute
 from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS, table_of_tests
 from app.parts import headlines
+from app.parts import sweep as parts
 from app.parts.paging import choose_part
 from app.plots import sweep as plots
 from app.shell.page import open_page
@@ -54,7 +55,7 @@ if verdict.pooled is not None:
         "Effect: change of accuracy from the low to the high third of samples with similar confidence, by the primary "
         "trend test. Diamonds are pooled effects, as wide as their 95 % intervals."
     )
-    tabs = page.tabs("Cells", "Multiple tests", "The paper's gaps", "Every tested run", "Not testable")
+    tabs = page.tabs("Cells", "Multiple tests", "The paper's gaps", "Block size", "Every tested run", "Not testable")
     with next(tabs):
         page.table(
             cells.assign(
@@ -76,6 +77,10 @@ if verdict.pooled is not None:
             with column:
                 forest = plots.forest(drawn, measure, page.theme)
                 page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
+    tab = next(tabs)
+    if page.is_open(tab):  # it reads what calibrators make of every run
+        with tab:
+            parts.block_sizes(page)
     with next(tabs):
         tested = part[part["paper_p"].notna() | part["p_value"].notna()]
         printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}

@@ -219,5 +219,5 @@ def feature_of(cache: Cache, run_id: str, name: str) -> FloatArray:
 
 @keep(max_entries=64)
 def run_table(cache: Cache, run_id: str, name: str) -> pd.DataFrame:
-    """`layers` or `epochs` of a run."""
-    return {"layers": cache.layers, "epochs": cache.epochs}[name](run_id)
+    """`layers`, `epochs` or `epoch_metrics` of a run."""
+    return {"layers": cache.layers, "epochs": cache.epochs, "epoch_metrics": cache.epoch_metrics}[name](run_id)

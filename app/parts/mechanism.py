@@ -4,11 +4,14 @@ import pandas as pd
 import streamlit as st
 
 from app.compute import mechanism as compute
+from app.compute import paper
+from app.compute.cache import run_table
 from app.compute.reliability import diagram
 from app.plots import mechanism as plots
+from app.shell.long_work import long_work
 from app.shell.page import Page
 from app.state.selection import feature_label
-from engine.core.labels import ensemble_size
+from engine.core.labels import ensemble_size, name_cells
 
 
 def depth(page: Page) -> None:
@@ -54,15 +57,32 @@ def samples(page: Page) -> None:
 
 
 def training(page: Page) -> None:
-    """Entropy through training."""
+    """Entropy, accuracy and loss through training."""
     found, names = compute.training(page.view)
     if found is None:
         page.text("No entropy was recorded during the training of this run.")
         return
-    if compute.single_model(page.view) != page.view.selection.run_id:
+    single = compute.single_model(page.view)
+    if single != page.view.selection.run_id:
         page.caption("Training of the single model whose last sampled epochs make this ensemble.")
     page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all alternatives.")
     page.figure(plots.training_map(found, names, page.theme), "training", alt="Mean entropy by layer and epoch")
+    recorded = run_table(page.view.cache, single, "epoch_metrics")
+    if len(recorded):
+        page.figure(plots.training_curves(recorded, page.theme), "curves", alt="Accuracy and loss by epoch")
+
+
+def ensembles(page: Page) -> None:
+    """What the ensemble changes in the raw errors, of every model that has one."""
+    found = long_work("ensembles", paper.source(page.view, "ensembles"), label="Read the ensembles")
+    if found is None:
+        return
+    if found.empty:
+        page.text("This cache holds no ensemble of the last epochs of a model with routing.")
+        return
+    changes = found.join(name_cells(page.view.runs)["cell"], on="run_id").sort_values("cell")
+    page.figure(plots.ensembles(changes, page.theme), "ensembles", alt="Change of errors by the ensemble, by cell")
+    page.caption("All samples, without calibration; tertiles of the spread of routing entropy over depth.")
 
 
 def ensemble(page: Page) -> None:
@@ -71,9 +91,6 @@ def ensemble(page: Page) -> None:
     if pair is None:
         page.text("This cache does not hold both the last epoch and an ensemble of the last epochs of this model.")
         return
-    profiles = [compute.depth(view) for view in pair if view.row["n_layers"]]
-    if len(profiles) == 2:
-        page.figure(plots.ensemble(*profiles, page.theme), "ensemble", alt="Mean entropy of last epoch and ensemble")
     rows = []
     size = ensemble_size(pair[1].row["suite"])
     for model, view in zip(("last epoch", f"ensemble of {size} epochs"), pair, strict=True):

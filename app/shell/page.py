@@ -17,6 +17,7 @@ What a page is made of has stable keys; an element or container with the key K h
     start-NAME, stop-NAME   the buttons of long work
     how                     "How this is computed"
     foot, download-page     the files of the page, and the page as one
+    save-figure             a figure as SVG, PNG or PDF
 
 Of two runs side by side the second's keys end in -other.
 """
@@ -52,6 +53,7 @@ from app.shell.long_work import WAITING, long_work
 from app.shell.opening import draw_head, link_place, on_a_phone
 from app.shell.presenter import presenting, screens
 from app.shell.report_button import offer_run_report
+from app.shell.save_figure import offer_figures
 from app.shell.settings import bring_back, remember
 from app.shell.wording import plain, typeset
 from app.state.links import run_anchor, run_query
@@ -203,10 +205,21 @@ class Page:
         st.markdown(f"### {plain(text)}")
 
     def tabs(self, *labels: str) -> Iterator[DeltaGenerator]:
-        """A tab for each part of the page, drawn in order: `with next(tabs):`. In files its label is a heading."""
-        for label, tab in zip(labels, screens(labels) if presenting() else st.tabs(labels), strict=True):
+        """A tab for each part of the page, drawn in order: `with next(tabs):`. In files its label is a heading.
+
+        The open one is in the address. What is long in coming is drawn only if its tab `is_open`.
+        """
+        places = screens(labels) if presenting() else st.tabs(labels, key="tab", bind="query-params")
+        for label, tab in zip(labels, places, strict=True):
             self._show("tab", label)
             yield tab
+
+    def is_open(self, tab: DeltaGenerator) -> bool:
+        """Whether a part that is long in coming is drawn now: in its open tab, or on a presenter's screens."""
+        drawn = getattr(tab, "open", True) is not False
+        if not drawn:
+            self.note("This part is computed when it is opened in the dashboard.")
+        return drawn
 
     def text(self, text: str, key: str | None = None) -> None:
         """A paragraph; a fragment gives it a key, so that drawing it again replaces it."""
@@ -219,8 +232,9 @@ class Page:
         st.caption(plain(text))
 
     def figure(self, fig: go.Figure, key: str, *, alt: str, steps: Steps | None = None) -> None:
-        """A figure at full width, its finding as text above it (text wraps); its camera button saves it as SVG.
+        """A figure at full width, its finding as text above it; its camera button saves it as it stands.
 
+        alt : what it is a figure of; what it shows, its title, is put before that.
         steps : what a slider beside it makes of it, for a site that has no server.
         """
         if self.held is not None:
@@ -229,6 +243,7 @@ class Page:
         title = take_title(fig)
         if title:
             st.markdown(f"**{plain(title)}**")
+            alt = f"{title}. {alt}"
         if self.theme.large and fig.layout.height > _TALLEST:  # with its controls it must fit a projector's screen
             fig.layout.height = _TALLEST
         self._show("figure", fig, f"figure-{key}", finding=title, alt=alt, steps=steps)
@@ -341,6 +356,11 @@ class Page:
         with st.container(key="how"), st.expander("How this is computed"):
             st.markdown(explanation)
 
+    def _figures(self) -> dict[str, go.Figure]:
+        """Everything drawn, by what it shows."""
+        figures = [item for item in self.shown.values() if isinstance(item.content, go.Figure)]
+        return {item.finding or item.alt: item.content for item in figures}
+
     def finish(self) -> None:
         """The link to this view, the page as a file, and a report on the run to send."""
         # What draws code is a third as large as what draws figures, and holds those up; the browser gets it when asked.
@@ -359,6 +379,7 @@ class Page:
                 on_click="ignore",
                 key="download-page",
             )
+            offer_figures(self.name, self.view.kept_by, self._figures())
             if not isinstance(self.view, CacheView):
                 offer_run_report(self.view)
         if not st.session_state[WAITING]:

@@ -206,6 +206,8 @@ def test_a_slice_of_a_few_samples_says_so(cache: Path, monkeypatch):
 
 def test_the_sweep_waits_for_its_button_and_pools_single_models(app, cache: Path):
     assert len(figures(app)) == 4
+    app.session_state["tab"] = "Whole cache"
+    app.run()
     assert app.button(key="start-sweep").label == "Audit all 3 runs"
     app.button(key="start-sweep").click().run()
     assert not app.exception
@@ -219,11 +221,12 @@ def test_the_sweep_waits_for_its_button_and_pools_single_models(app, cache: Path
         ("capacity_matched", "Same capacity: minus the network on confidence"),
         ("routing_specific", "Same inputs: minus the network on shuffled routing"),
     ):
-        part = expected.contrasts[expected.contrasts["contrast"] == contrast]
-        assert sorted(numbers(drawn[name]["x"])) == pytest.approx(sorted(part["estimate"]))
-    pooled = app.dataframe[2].value
-    assert pooled["R², mean over runs"].tolist() == pytest.approx(expected.pooled["mean"].tolist())
-    assert pooled["Runs"].tolist() == [3] * 5
+        part = expected.groups[expected.groups["contrast"] == contrast]
+        assert sorted(numbers(drawn[name]["x"])) == pytest.approx(sorted(part["mean"]))
+    pooled = app.dataframe[2].value.iloc[-1]
+    assert (pooled["Held-out R² in"], pooled["Runs"]) == ("All runs", 3)
+    means = expected.pooled.set_index("probe")["mean"]
+    assert pooled["Network on confidence"].startswith(f"{means['conf_mlp']:.4f} ±")
 
 
 def test_a_sweep_that_was_stopped_goes_on_where_it_was(cache: Path):

@@ -225,6 +225,7 @@ REASONS: dict[str, tuple[object, ...]] = {
         evidence.cells_with_logits,
         evidence.compare,
         evidence.conclude,
+        probes.summarise,
         evidence.gather,
         evidence.single_runs,
         evidence.summarise,
