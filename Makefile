@@ -3,13 +3,13 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
-PY     := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts/python.exe,bin/python)
+PY     := $(VENV)/bin/python
 HOST   ?= localhost
 PORT   ?= 8501
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadgroup --durations 12
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test wheel api lint types unit faults fuzz chromium screenshots bench latency load scale publish site clean
+.PHONY: run test lint types unit faults fuzz chromium screenshots bench latency load scale publish clean
 
 # For this machine alone; HOST=0.0.0.0 make run opens it to every network: read docs/serving.md first.
 run: $(VENV)/runtime.stamp publish
@@ -18,23 +18,15 @@ run: $(VENV)/runtime.stamp publish
 test: lint types unit
 
 lint: $(VENV)/dev.stamp
-	$(PY) -m ruff check .
-	$(PY) -m ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
 
 types: $(VENV)/dev.stamp
-	$(PY) -m mypy
+	$(VENV)/bin/mypy
 
 # Three workers for two cores: browsers and servers are often waited for. Threads of BLAS would only take turns with them.
 unit: $(VENV)/dev.stamp chromium
 	$(PYTEST) -m "not faults"
-
-# One file to install anywhere, `pip install dist/routecal-*.whl`; without the bundled runs.
-wheel: $(VENV)/runtime.stamp
-	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
-
-# The reference of public names, from their docstrings.
-api: $(VENV)/runtime.stamp
-	$(PY) docs/make_api.py
 
 # What is long and seldom breaks: kills, full disks, a clock that jumps, Ray, the container's commands, random examples.
 faults: $(VENV)/dev.stamp chromium
@@ -53,10 +45,6 @@ chromium:
 # Pictures of every page, for the documentation and for whoever changed one to look at.
 screenshots: $(VENV)/dev.stamp chromium publish
 	$(PY) tests/browser/screenshots.py data/routing.duckdb docs/screenshots
-
-# The bundled cache as static files, to hand in.
-site: $(VENV)/runtime.stamp publish
-	$(PY) -m app site data/routing.duckdb --out site
 
 bench: $(VENV)/dev.stamp
 	$(PY) -m tests.bench
@@ -83,16 +71,15 @@ publish: $(VENV)/runtime.stamp
 	$(PY) -m cache_builder publish data/shards --cache data/routing.duckdb
 
 # A stamp, not the folder, is the target: an interrupted install leaves no stamp and is taken up again.
-$(PY):
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RouteCal needs Python 3.11 or later; set PYTHON=/path/to/python")'
-	@$(PYTHON) -c 'import sys; sys.version_info[:2] == (3, 11) or print("note: RouteCal is tested on Python 3.11, this is %d.%d" % sys.version_info[:2])'
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] == (3, 11) else "RouteCal needs Python 3.11; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/runtime.stamp: requirements.txt requirements-dashboard.txt | $(PY)
+$(VENV)/runtime.stamp: requirements.txt requirements-dashboard.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) -r requirements.txt
 	touch $@
 
-$(VENV)/dev.stamp: requirements.txt requirements-dashboard.txt requirements-dev.txt | $(PY)
+$(VENV)/dev.stamp: requirements.txt requirements-dashboard.txt requirements-dev.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) -r requirements-dev.txt
 	touch $(VENV)/runtime.stamp $@
 

@@ -1,4 +1,4 @@
-"""`python -m app serve | report | site`."""
+"""`python -m app serve | report`."""
 
 import sys
 
@@ -7,14 +7,11 @@ from engine.commands.command_line import run_command
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("app.serving.serve", "the dashboard over a cache"),
     "report": ("app.report.command", "what the protocol says about a cache, in one file to send"),
-    "site": ("app.site.command", "every page for every run as files that need no Python, server or network"),
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run_command(
-        "python -m app", "RouteCal without a browser.", COMMANDS, sys.argv[1:] if arguments is None else arguments
-    )
+    return run_command("app", "RouteCal without a browser.", COMMANDS, sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ import streamlit as st  # noqa: E402
 from app.registry import PAGES  # noqa: E402
 from app.serving.gate import require_gate  # noqa: E402
 from app.serving.log import begin_request, referring_to_log, set_up_log  # noqa: E402
-from app.shell.moving import follow  # noqa: E402
-from app.shell.opening import draw_head  # noqa: E402
-from app.shell.page import run_page  # noqa: E402
+from app.shell.opening import begin_opening  # noqa: E402
 from app.shell.presenter import present, presenting  # noqa: E402
 from app.shell.tour import guide  # noqa: E402
+from app.workarounds.collector import spare_modules  # noqa: E402
 
 st.set_page_config(page_title="RouteCal", layout="wide", initial_sidebar_state="auto")
 set_up_log()
@@ -34,7 +33,10 @@ with referring_to_log():
         present(current, [page for pages in sections.values() for page in pages])
     entry = next(entry for entry in PAGES if entry.title == current.title)
     st.set_page_config(page_title=f"{entry.title} · RouteCal")  # of the browser's tab
-    follow()
     guide(entry)
-    draw_head(entry)
-    run_page(entry.name, current.run)
+    begin_opening(entry)
+    # Only now: what pages are made of takes seconds to load for the first viewer, who then has something to look at.
+    from app.shell.page import run_page
+
+    run_page(current.run)
+spare_modules()  # those that the page has just imported too

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_IN_A_WHEEL = Path(__file__).resolve().parent / "page_scripts"
-_SCRIPTS = _IN_A_WHEEL if _IN_A_WHEEL.is_dir() else ROOT / "pages"
 PAPER_TITLE = "Probing Routing-Conditional Calibration in Attention-Residual Transformers"
 PAPER_LINK = "https://arxiv.org/abs/2605.09850"
 
@@ -25,7 +23,7 @@ class PageEntry:
 
     @property
     def script(self) -> Path:
-        return _SCRIPTS / f"{self.name}.py"
+        return ROOT / "pages" / f"{self.name}.py"
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""`python -m cache_builder train | extract | sweep | build | import | publish | diagnose | info | results | verify`."""
+"""`python -m cache_builder train | extract | sweep | import | publish | diagnose | info | results | verify`."""
 
 import sys
 
@@ -8,7 +8,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("cache_builder.commands.train", "train one model and write its run as a shard"),
     "extract": ("cache_builder.commands.extract", "make a run of a trained checkpoint"),
     "sweep": ("cache_builder.commands.sweep", "train a grid of runs, skipping what is finished"),
-    "build": ("cache_builder.commands.build", "train a grid of runs and publish the cache"),
     "import": ("cache_builder.commands.import_", "import per-sample outputs as a run"),
     "publish": ("cache_builder.commands.publish", "assemble the cache from the shards"),
     "diagnose": ("cache_builder.commands.diagnose", "compute the answers at default settings that are missing"),
@@ -20,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
-    return run_command("python -m cache_builder", "From models to RouteCal's cache.", COMMANDS, given)
+    return run_command("cache_builder", "From models to RouteCal's cache.", COMMANDS, given)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ def diagnose_shard(path: Path) -> None:
     record, checksum = read_with_digest(path)
     known = read_diagnoses(path.parent, path.stem, checksum)
     if not is_complete(known):
-        write_diagnoses(path.parent, path.stem, checksum, answers_of(record.data(), record.layers, known))
+        write_diagnoses(
+            path.parent, path.stem, checksum, answers_of(record.data(), [layer.name for layer in record.layers], known)
+        )
 
 
 def diagnose_shards(paths: Sequence[Path], progress: Progress) -> int:

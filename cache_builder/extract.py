@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp, softmax
 from torch import Tensor, nn
 
-from cache_builder.checkpoint import check_images, load_weights
+from cache_builder.checkpoint import check_images, load_weights, read_weights
 from cache_builder.config import RunConfig
 from cache_builder.datasets import ImageData, StoredData, Watched, to_input
 from cache_builder.datasets import moments as moments_of
 from cache_builder.devices import pick_device
 from cache_builder.evaluate import EVALUATION_BATCH, Outputs, evaluate
 from cache_builder.models.registry import backbone as backbone_named
+from cache_builder.models.registry import create_model
 from cache_builder.progress import quiet
 from cache_builder.provenance import describe
 from cache_builder.tapped_run import extract_run as extract_run
@@ -224,7 +226,7 @@ def _normalisation(
 
 
 class ImageBatches:
-    """Normalised test images with their labels, batch by batch, as `extract_run` takes them; config : how scaled."""
+    """Normalised test images with their labels, batch by batch, as `extract_run` takes them."""
 
     def __init__(
         self,
@@ -236,9 +238,7 @@ class ImageBatches:
         subset: Subset = WHOLE,
     ) -> None:
         self.images = Watched(data.test, subset.rows(len(data.test.labels)))
-        means, deviations = _normalisation(data, backbone, mean, std)
-        self.image_size, self.moments = image_size, _in_pixels(means, deviations)
-        self.config = {"image_size": image_size, "mean": means, "std": deviations, **subset.fields()}
+        self.image_size, self.moments = image_size, _in_pixels(*_normalisation(data, backbone, mean, std))
 
     def __len__(self) -> int:
         return -(-len(self.images.labels) // EVALUATION_BATCH)
@@ -247,3 +247,49 @@ class ImageBatches:
         labels = torch.split(torch.from_numpy(self.images.labels), EVALUATION_BATCH)
         for pixels, some in zip(self.images.batches(EVALUATION_BATCH), labels, strict=True):
             yield to_input(torch.from_numpy(pixels), self.moments, self.image_size), some
+
+
+def extract_timm(
+    path: str | Path,
+    data: Data,
+    *,
+    backbone: str,
+    image_size: int,
+    run_id: str,
+    suite: str = "timm",
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    subset: Subset = WHOLE,
+    device: str = "auto",
+    progress: Progress = quiet,
+) -> RunRecord:
+    """Evaluate a timm checkpoint of a plain model; without routing, its per-block norms become extra columns."""
+    means, deviations = _normalisation(data, backbone, mean, std)
+    chosen = pick_device(device)
+    weights = read_weights(Path(path))
+    model = create_model(backbone, n_classes=data.n_classes, image_size=image_size, channels=data.test.channels)
+    load_weights(
+        model, weights, f"{path}: does not fit {backbone} with {data.n_classes} classes at {image_size} pixels"
+    )
+    started = time.perf_counter()
+    images = Watched(data.test, subset.rows(len(data.test.labels)))
+    outputs = evaluate(model.to(chosen), images, _in_pixels(means, deviations), image_size, chosen, progress)
+    return RunRecord(
+        run_id=run_id,
+        suite=suite,
+        backbone=backbone,
+        dataset=data.name,
+        variant="baseline",
+        logits=outputs.logits,
+        labels=images.labels,
+        **_captured_fields(outputs, ()),
+        config={
+            "backbone": backbone,
+            "checkpoint": Path(path).name,
+            "image_size": image_size,
+            "mean": means,
+            "std": deviations,
+            **subset.fields(),
+        },
+        provenance=describe("cache_builder extract", chosen, time.perf_counter() - started, images.fingerprint),
+    )

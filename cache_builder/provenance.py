@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from engine.core.release import __version__, commit
 
 if TYPE_CHECKING:
     import torch
@@ -18,11 +17,21 @@ PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "pyarrow", "sciki
 
 @cache
 def code_version() -> str:
-    """The commit of this checkout, with a mark when cache_builder was changed after it; elsewhere the release.
+    """The commit of this checkout, with a mark when cache_builder was changed after it; "unknown" outside git.
 
     Kept from the first call on: a long sweep runs the code it started with, whatever is committed meanwhile.
     """
-    return commit(mark="+changes") or f"release {__version__}"
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        finished = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+        return finished.stdout.strip()
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        return commit + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def device_name(device: torch.device) -> str:

@@ -173,7 +173,6 @@ def extract_run(
     dataset: str = "unknown",
     variant: str = "extracted",
     seed: int | None = None,
-    config: Mapping[str, Any] | None = None,
     device: str | None = None,
     progress: Progress = quiet,
 ) -> Path:
@@ -182,8 +181,7 @@ def extract_run(
     model : any callable; taps that look at modules need a torch module.
     step : from a batch, on the device, to (logits, labels, clusters or None); it calls the model once. If not given,
         batches are (inputs, labels) or dictionaries of arguments (`default_step`).
-    out : directory of shards (default: data/shards).  config : what else made the run, such as how images are scaled.
-    device : such as cuda:0 (default: where the model is).
+    out : directory of shards (default: data/shards).  device : such as cuda:0 (default: where the model is).
 
     A rerun with the same model, tap and batches goes on where a killed one was, and returns a finished shard at once.
     """
@@ -194,7 +192,7 @@ def extract_run(
     target = shard_path(directory, run_id)
     identity: dict[str, Any] = {"run_id": run_id, "suite": suite, "dataset": dataset, "variant": variant, "seed": seed}
     identity["backbone"] = backbone or (type(model) if isinstance(model, nn.Module) else model).__name__
-    described = {**identity, **tap.describe(), **(config or {}), "weights": _fingerprint(module.state_dict())}
+    described = {**identity, **tap.describe(), "weights": _fingerprint(module.state_dict())}
     key = hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=8).hexdigest()
     if target.exists():
         if read_shard(target).capture.get("key") == key:
@@ -216,7 +214,6 @@ def extract_run(
         logits=columns["logits"],
         labels=columns["labels"],
         clusters=columns.get("clusters"),
-        config=dict(config or {}),
         capture={**tap.describe(), "places": names, "left_out": about["left_out"], "key": key},
         provenance=describe("cache_builder extract_run", chosen, time.perf_counter() - started, fingerprint),
     )

@@ -1,3 +1,1 @@
 """RouteCal's statistics: plain functions of numpy arrays, with neither a plotting nor a web library in sight."""
-
-from engine.core.release import __version__

@@ -11,9 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run_command(
-        "python -m engine", "RouteCal's statistics.", COMMANDS, sys.argv[1:] if arguments is None else arguments
-    )
+    return run_command("engine", "RouteCal's statistics.", COMMANDS, sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

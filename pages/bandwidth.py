@@ -10,8 +10,8 @@ from app.shell.page import open_page
 from app.state.view import KernelView
 from engine.verdict.bandwidth import judge_bandwidth
 
-page = open_page("bandwidth", KernelView)
-view = page.view
+page = open_page("bandwidth", benchmark=True)
+view = page.view = KernelView(page.view.cache, page.view.runs, page.view.selection)
 prepared = compute.prepared(view)
 if prepared.smoother is None:
     page.end(compute.waiting(prepared))
@@ -29,7 +29,7 @@ with top:
         page.verdict(headlines.BANDWIDTH[verdict.outcome], verdict.sentence, tested=False)
 
 with moving:
-    parts.live(page, curves)
+    parts.live(page, prepared, curves)
 tabs = page.tabs("Exact values at one setting", "Common bandwidth choices", "Largest leads over both controls")
 with next(tabs):
     if prepared.smoother.feature is None:

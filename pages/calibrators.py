@@ -11,7 +11,6 @@ from app.parts import headlines
 from app.plots import calibrators as plots
 from app.shell.headline import Headline
 from app.shell.page import Page, open_page
-from app.state.view import BenchmarkView
 from engine.benchmark import METRICS
 from engine.benchmark.comparisons import CONTRASTED
 from engine.calibrators import CALIBRATORS
@@ -22,13 +21,12 @@ MAIN, OTHERS = ("ece", "worst_tertile_ece"), ("adaptive_ece", "nll", "brier")
 
 def panels(page: Page, metrics: tuple[str, ...], draw: Callable[[str], go.Figure], key: str) -> None:
     """Figures side by side; the columns of a narrow window stack by themselves."""
-    abreast = 1 if page.held else len(metrics)
-    for column, metric in zip(st.columns(abreast) * (len(metrics) // abreast), metrics, strict=True):
+    for column, metric in zip(st.columns(len(metrics)), metrics, strict=True):
         with column:
             page.figure(draw(metric), f"{key}-{metric}", alt=f"{METRICS[metric].label}, by method")
 
 
-page = open_page("calibrators", BenchmarkView)
+page = open_page("calibrators", benchmark=True)
 view = page.view
 problem = compute.obstacle(view, view.selection.run_id)
 if problem:
@@ -58,24 +56,7 @@ with st.container():
         page.text(f"{CALIBRATORS[method].label} is left out: {reason}.")
 
 whole = [metric for metric in MAIN if not board.metric(metric).empty]
-
-
-def of_run(side: Page) -> None:
-    """The main metrics of every method for one run, or for the seeds of its cell."""
-    theirs = board
-    if side is not page:
-        ids = compute.seeds_of_cell(side.view) if pooled else [side.view.selection.run_id]
-        if said := compute.obstacle(side.view, side.view.selection.run_id):
-            side.text(f"Calibrators cannot be fitted on this run: {said}.")
-            return
-        results = parts.benchmarks(side, ids)
-        if results is None:
-            return
-        theirs, _ = compute.judged(side.view, results, pooled=pooled)
-    panels(side, tuple(whole), lambda metric: plots.metric_panel(theirs, metric, page.theme), "panel")
-
-
-page.beside(of_run)
+panels(page, tuple(whole), lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
 page.caption(
     (
         "Mean ± standard deviation over seeds, one tick per seed"
@@ -86,14 +67,7 @@ page.caption(
     + ". Dashed: no calibration. In colour: AR-CondCal and its two matched controls, the same kernel without routing."
 )
 tabs = page.tabs(
-    "Scores",
-    "Routing against its controls",
-    "Changes",
-    "Before and after",
-    "Set size",
-    "Splits",
-    "Fitted parameters",
-    "All cells",
+    "Scores", "Routing against its controls", "Changes", "Before and after", "Set size", "Splits", "Fitted parameters"
 )
 with next(tabs):
     panels(page, OTHERS, lambda metric: plots.metric_panel(board, metric, page.theme), "panel")
@@ -125,10 +99,6 @@ with next(tabs):
     if pooled:
         page.caption("On the chosen run.")
     parts.learnt_by_method(page, own)
-tab = next(tabs)
-if page.is_open(tab):
-    with tab:
-        parts.all_cells(page)
 page.how(r"""
 Every method is fitted on a random half of the run (seed 42) and evaluated on the other half. A slice would change what
 is fitted, and a slice by outcome would fix the accuracy, so slices do not apply. ECE is $\sum_b \frac{n_b}{n}

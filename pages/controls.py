@@ -1,24 +1,20 @@
 """Could this test detect an effect, and how often does it raise a false alarm?"""
 
-import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from app.compute import controls as compute
-from app.export import Steps
+from app.compute.gap import verdict
 from app.parts import headlines
-from app.parts.gap import verdict
 from app.plots import controls as plots
 from app.plots.gap import tertile_curves
 from app.report.study import TRUST, TRUST_FORMATS
 from app.shell.fragment import fragment
-from app.shell.page import Page, open_page
-from app.shell.presenter import controls_and_figure
+from app.shell.long_work import long_work
+from app.shell.page import open_page
 from app.state.selection import N_SIMULATIONS
 from engine.controls import SCALES, SHAPES
 from engine.core.labels import format_p
 
-PLANTED = [step / 50 for step in range(16)]  # where a site without a server holds the slider's figure
 SHAPE_HELP = (
     "Monotone: the low third against the high one. U: the middle third against the outer two. Opposite signs: low "
     "against high where confidence is high, and the reverse where it is low."
@@ -38,70 +34,49 @@ with chosen:
     )  # fmt: skip
     shape = second.radio("Planted shape", SHAPES, key="shape", bind="query-params", horizontal=True, help=SHAPE_HELP)
     scale = third.radio("Scale", SCALES, key="scale", bind="query-params", horizontal=True, help=SCALE_HELP)
+judged = verdict(view, simulations)
 with head:
-    said = st.container()
-    judged = verdict(view, simulations)
-with said:
     page.verdict(*headlines.of_controls(judged))
 
 
 @fragment
 def plant() -> None:
     """The slider redraws this part only."""
-    left, right = controls_and_figure()
+    left, right = st.columns([1, 3])
     with left:
         delta = st.slider("Planted gap", 0.0, 0.3, 0.1, 0.01, key="delta", bind="query-params")
         seed = st.number_input(
             "Random draw", 0, 999, 0, key="draw", bind="query-params", help="Seed of the simulated data set."
         )
-
-    def at(gap: float) -> tuple[go.Figure, list[str]]:
-        paper, found = compute.planted(view, gap, int(seed), shape, scale)
-        tests = (
-            ("Trend and shape", found.p_value),
-            ("The primary trend test", found.primary.p_value),
-            ("The paper's test", paper.p_value),
-        )
-        said = [f"{name}: {'cannot run' if p is None else format_p(p)}" for name, p in tests]
-        return tertile_curves(paper, page.theme, show_mid=shape == "U"), said
-
     # All is computed before any of it is drawn: each thing drawn by itself makes the browser go through the whole page.
-    figure, said = at(float(delta))
-    left.markdown("  \n".join(f"{name}: **{p}**" for name, p in (line.split(": ") for line in said)))
+    paper, found = compute.planted(view, float(delta), int(seed), shape, scale)
+    tests = (
+        ("Trend and shape", found.p_value),
+        ("The primary trend test", found.primary.p_value),
+        ("The paper's test", paper.p_value),
+    )
+    lines = [f"{name}: **{'cannot run' if p is None else format_p(p)}**" for name, p in tests]
+    figure = tertile_curves(paper, page.theme, show_mid=shape == "U")
+    left.markdown("  \n".join(lines))
     with right:
-        alt = "Tertile curves of a simulated data set with a planted gap"
-        page.figure(figure, "planted", alt=alt, steps=Steps("Planted gap", PLANTED, at))
+        page.figure(figure, "planted", alt="Tertile curves of a simulated data set with a planted gap")
 
 
-def simulated(side: Page) -> None:
-    """Power and false alarms on the samples of one run."""
-    work = compute.controls(side.view, simulations, shape, scale)
-    found = side.long_work("controls", work, label="Run the simulations")
-    if found is None:
-        return
-    left, right = st.columns(2)
-    with left:
-        figure = plots.power_curves(found.power, page.theme)
-        side.figure(figure, "power", alt="Power of each test against the planted gap")
-    with right:
-        side.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
-    trusted[side.view.of] = found.trust
-
-
-def trust(side: Page) -> None:
-    """Which tests hold what they promise on one run."""
-    if side.view.of in trusted:
-        side.table(trusted[side.view.of], "trust", names=TRUST, formats=TRUST_FORMATS)
-
-
-trusted: dict[str, pd.DataFrame] = {}
 with drawn:
-    page.beside(simulated, lambda view: headlines.of_controls(verdict(view, simulations))[0])
+    found = long_work("controls", compute.controls(view, simulations, shape, scale), label="Run the simulations")
+    if found is not None:
+        left, right = st.columns(2)
+        with left:
+            figure = plots.power_curves(found.power, page.theme)
+            page.figure(figure, "power", alt="Power of each test against the planted gap")
+        with right:
+            page.figure(plots.false_alarms(found.alarms, page.theme), "alarms", alt="False-alarm rate of each test")
 tabs = page.tabs("Plant a gap", "Which tests can be trusted on this run?", "Real features")
 with next(tabs):
     plant()
 with next(tabs):
-    page.beside(trust)
+    if found is not None:
+        page.table(found.trust, "trust", names=TRUST, formats=TRUST_FORMATS)
 with next(tabs):
     if judged.positive is None or judged.positive.real is None:
         page.text("No other run of this cache has the same samples, so there is no feature known to matter.")

@@ -1,7 +1,5 @@
 """Is there a better routing scalar?"""
 
-from functools import partial
-
 import pandas as pd
 import streamlit as st
 
@@ -13,11 +11,8 @@ from app.plots.gap import tertile_curves
 from app.shell.fragment import fragment
 from app.shell.headline import Headline
 from app.shell.long_work import long_work
-from app.shell.page import Page, open_page
-from app.shell.presenter import controls_and_figure
-from engine.core.errors import MissingData
+from app.shell.page import open_page
 from engine.core.labels import TESTS
-from engine.features import CustomFeature
 from engine.features.search import FeatureSearch, search_candidates
 from engine.verdict.features import search_sentence
 
@@ -35,19 +30,12 @@ def candidates() -> pd.DataFrame | None:
     return long_work("candidates", compute.candidates(view), label="Test the named features")
 
 
-def curves_of(own: CustomFeature, side: Page) -> None:
-    """The paper's picture of a scalar of the viewer's own."""
-    figure = tertile_curves(compute.gap(side.view, own), page.theme)
-    figure.layout.height *= 0.8  # tests, calibration and the table follow below it
-    side.figure(figure, "own", alt="Accuracy against confidence by tertile of the scalar")
-
-
 @fragment
 def build() -> None:
     """The choices redraw this part only."""
     for item in BUILT:  # the page as a file holds what is shown now
         page.shown.pop(item, None)
-    left, right = controls_and_figure()
+    left, right = st.columns([1, 3])
     with left:
         own = parts.build_feature(compute.layer_names(view))
     if own is None:
@@ -55,7 +43,9 @@ def build() -> None:
         parts.list_candidates(page, candidates())
         return
     with right:
-        page.beside(partial(curves_of, own))
+        figure = tertile_curves(compute.gap(view, own), page.theme)
+        figure.layout.height *= 0.8  # tests, calibration and the table follow below it
+        page.figure(figure, "own", alt="Accuracy against confidence by tertile of the scalar")
     judged = long_work("own", compute.verdict(view, own), label="Test this scalar")
     if judged is not None:
         page.text(judged.sentence, "own")
@@ -94,18 +84,8 @@ def search() -> FeatureSearch | None:
     with left:
         figure = plots.shuffled_best(found.tests[test], page.theme)
         page.figure(figure, "shuffled", alt="Best p of searches on shuffled routing")
-
-    def of_run(side: Page) -> None:
-        if not side.view.run.n_layers:
-            raise MissingData("routing profile", "the search", "compare with a run that has one")
-        work = compute.search(side.view, shuffles)
-        searched = found if side is page else side.long_work("search", work, label="Search again")
-        if searched is not None:
-            figure = plots.search_rows(searched, test, page.theme)
-            side.figure(figure, "search", alt=f"p-value of every scalar. {figure.layout.title.text}")
-
     with right:
-        page.beside(of_run)
+        page.figure(plots.search_rows(found, test, page.theme), "search", alt="p-value of every scalar")
         page.caption(
             "Dashed: p = 0.05 for a scalar chosen in advance. Grey: p small enough for the best of all scalars."
         )

@@ -1,34 +1,29 @@
 """At the same confidence, does accuracy depend on routing?"""
 
-from functools import partial
-
 import pandas as pd
 import streamlit as st
 
 from app.compute import gap as compute
-from app.parts import gap as parts
 from app.parts import headlines
-from app.parts.gap import verdict as judged
 from app.plots import gap as plots
 from app.shell.fragment import fragment
-from app.shell.page import Page, open_page
-from app.shell.presenter import controls_and_figure
+from app.shell.page import open_page
 from engine.core.labels import RUNGS
 
 page = open_page("gap")
 view = page.view
 page.require_feature()
 
-head = st.container()
-verdict = judged(view)
-with head:
-    page.verdict(headlines.of_answer(verdict), verdict.detail)
+verdict = compute.verdict(view)
+page.verdict(headlines.of_answer(verdict), verdict.detail)
+test = verdict.paper
+gap = test.gap
 
 
 @fragment
 def draw_effect() -> None:
     """The choice of the rung redraws this part only."""
-    left, right = controls_and_figure()
+    left, right = st.columns([1, 3])
     rungs = range(len(RUNGS) if view.row["has_logits"] else 1)
     with left:
         rung = st.radio(
@@ -38,61 +33,61 @@ def draw_effect() -> None:
         if len(rungs) == 1:
             page.caption("More than confidence needs logits, which this run lacks.", "rungs")
     with right:
-        page.beside(partial(of_rung, rung), lambda view: headlines.of_answer(judged(view)))
-
-
-def of_rung(rung: int, side: Page) -> None:
-    """The effect by decile given more of the output or less."""
-    found = compute.effect(side.view, rung)
-    figure = plots.effect_by_decile(found, side.view.feature_label, verdict.alpha, page.theme)
-    side.figure(figure, "effect", alt=f"Accuracy minus prediction by decile. {figure.layout.title.text}")
-
-
-def picture(side: Page) -> None:
-    """The tertile curves of the paper's test."""
-    found = judged(side.view)
-    side.text(found.paper_sentence, "picture")
-    figure = plots.tertile_curves(found.paper, page.theme, show_mid=show_mid)
-    side.figure(figure, "curves", alt=f"Accuracy against confidence by tertile. {figure.layout.title.text}")
-    for note in found.paper.gap.notes:
-        side.text(note)
-
-
-def bins_and_cuts(side: Page) -> None:
-    """How many samples the test compares, and where the feature is cut."""
-    counted = judged(side.view).paper.gap
-    left, right = st.columns(2)
-    with left:
-        side.figure(plots.support_bars(counted, page.theme), "support", alt="Samples in each bin by tertile")
-    with right:
-        counts, edges = compute.feature_histogram(side.view)
-        cuts, label = counted.contingency.cuts, side.view.feature_label
-        figure = plots.feature_histogram(counts, edges, cuts, label, page.theme)
-        side.figure(figure, "feature", alt="Distribution of the feature with its cuts")
-
-
-def ladder(side: Page) -> None:
-    """The effect on every rung."""
-    rungs = judged(side.view).ladder
-    if len(rungs) == 1:
-        side.text("More than confidence needs logits, which this run lacks.")
-        return
-    names = {"given": "Given", "effect": "Effect", "standard_error": "Standard error", "p_value": "p"}
-    formats = {"effect": "%+.3f", "standard_error": "%.3f", "p_value": "p"}
-    side.table(pd.DataFrame(rungs).assign(given=RUNGS), "ladder", names=names, formats=formats)
+        figure = plots.effect_by_decile(compute.effect(view, rung), view.feature_label, verdict.alpha, page.theme)
+        page.figure(figure, "effect", alt=f"Accuracy minus prediction by decile. {figure.layout.title.text}")
 
 
 draw_effect()
 tabs = page.tabs("The paper's picture", "Given more of the output", "Bins and cuts", "The paper's Table 1")
 with next(tabs):
+    page.text(verdict.paper_sentence)
     show_mid = st.toggle("Show the middle tertile", key="mid", bind="query-params")
-    page.beside(picture)
+    page.figure(
+        plots.tertile_curves(test, page.theme, show_mid=show_mid),
+        "curves",
+        alt="Accuracy against confidence by tertile",
+    )
+    for note in gap.notes:
+        page.text(note)
 with next(tabs):
-    page.beside(ladder)
+    if len(verdict.ladder) > 1:
+        page.table(
+            pd.DataFrame(verdict.ladder).assign(given=RUNGS),
+            "ladder",
+            names={"given": "Given", "effect": "Effect", "standard_error": "Standard error", "p_value": "p"},
+            formats={"effect": "%+.3f", "standard_error": "%.3f", "p_value": "p"},
+        )
+    else:
+        page.text("More than confidence needs logits, which this run lacks.")
 with next(tabs):
-    page.beside(bins_and_cuts)
+    left, right = st.columns(2)
+    with left:
+        page.figure(plots.support_bars(gap, page.theme), "support", alt="Samples in each bin by tertile")
+    with right:
+        counts, edges = compute.feature_histogram(view)
+        histogram = plots.feature_histogram(counts, edges, gap.contingency.cuts, view.feature_label, page.theme)
+        page.figure(histogram, "feature", alt="Distribution of the feature with its cuts")
 with next(tabs):
-    page.beside(parts.table1)
+    if gap.max_gap is None:
+        page.text("No bin holds enough samples of both outer thirds.")
+    else:
+        low, quarter, middle = gap.support
+        table = pd.DataFrame([
+            {
+                "max_gap": gap.max_gap, "max_ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.max_gap_ci),
+                "weighted_gap": gap.weighted_gap, "ci": "[{:.3f}, {:.3f}]".format(*verdict.gap.weighted_gap_ci),
+                "bins": f"{gap.n_shared}/{gap.n_bins}",
+                "support": f"{low:.0f}/{quarter:.0f}/{middle:.0f}", "null": test.null.percentiles[2],
+                "p": test.p_value,
+            }
+        ])  # fmt: skip
+        names = {
+            "max_gap": "Largest gap", "max_ci": "Largest, 95 %", "weighted_gap": "Weighted gap",
+            "ci": "Weighted, 95 %", "bins": "Bins shared", "support": "Support min/q25/median", "null": "Null 97.5 %",
+            "p": "Exact p",
+        }  # fmt: skip
+        formats = {"max_gap": "%.3f", "weighted_gap": "%.3f", "null": "%.3f", "p": "p"}
+        page.table(table, "table1", names=names, formats=formats)
 
 page.how(r"""
 **By decile.** Samples are compared inside bins of about 100 samples with similar confidence (the primary test's bins).

@@ -18,17 +18,17 @@ sentence = mechanism_sentence(
 )  # fmt: skip
 page.verdict(headlines.of_mechanism(profile, relation, feature_label(name)), sentence, tested=False)
 
-page.beside(parts.depth)
+views = [(view, "depth")]
+if view.selection.compare_id is not None:
+    views.append((view.of_run(view.selection.compare_id), "depth-compare"))
+parts.depth(page, views)
 tabs = page.tabs("Across samples", "Across training", "Ensemble against last epoch")
 with next(tabs):
-    page.beside(parts.samples)
+    parts.samples(page, name)
 with next(tabs):
-    page.beside(parts.training)
-tab = next(tabs)
-with tab:
-    page.beside(parts.ensemble)
-    if page.is_open(tab):  # it reads other runs
-        parts.ensembles(page)
+    parts.training(page)
+with next(tabs):
+    parts.ensemble(page)
 page.how(r"""
 $H_l$ is the entropy of the routing weights of layer $l$ over its $T_l$ alternatives (earlier layers in Attention
 Residuals, experts in a mixture of experts), averaged over tokens and divided by $\log T_l$: 1 for an even mix of all,

@@ -3,12 +3,12 @@
 import streamlit as st
 
 from app.compute import null as compute
+from app.compute.gap import verdict as judged
 from app.parts import headlines
-from app.parts.gap import verdict as judged
 from app.plots import null as plots
 from app.shell.fragment import fragment
-from app.shell.page import Page, open_page
-from app.shell.presenter import controls_and_figure
+from app.shell.long_work import long_work
+from app.shell.page import open_page
 from engine.gaps import STATISTICS
 
 LABELS = {name: statistic.label for name, statistic in STATISTICS.items()}
@@ -19,16 +19,14 @@ page = open_page("null")
 view = page.view
 page.require_feature()
 
-head = st.container()
 verdict = judged(view)
-with head:
-    page.verdict(*headlines.of_null(verdict))
+page.verdict(*headlines.of_null(verdict))
 
 
 @fragment
 def draw_null() -> None:
     """The choices redraw this part only."""
-    controls, main = controls_and_figure()
+    controls, main = st.columns([1, 3])
     with controls:
         statistic = st.radio("Statistic", LABELS, format_func=LABELS.get, key="statistic", bind="query-params")
         methods = [method for method in METHODS if method in STATISTICS[statistic].methods]
@@ -37,54 +35,44 @@ def draw_null() -> None:
             "Permutations", PERMUTATIONS, 5000, key="permutations", bind="query-params", disabled=method == "exact",
             help="The exact method needs none.",
         )  # fmt: skip
-
-    def of_run(side: Page) -> None:
-        work = compute.permutation(side.view, statistic, method, permutations)
-        test = side.long_work("permutation", work, label="Permute again")
-        if test is None:
-            side.forget("figure-null")  # that of the choice before
-            return
-        figure = plots.null_distribution(test, page.theme)
-        side.figure(figure, "null", alt=f"Null distribution. {figure.layout.title.text}")
-
     with main:
-        page.beside(of_run, lambda view: headlines.of_null(judged(view))[0])
-
-
-def by_bin(side: Page) -> None:
-    """Each bin's gap, and p against the number of bins."""
-    left, right = st.columns(2)
-    with left:
-        figure = plots.bin_contributions(judged(side.view).paper, page.theme)
-        side.figure(figure, "bins", alt="Gap of each bin against its null range")
-    with right:
-        curve = side.long_work("p-bins", compute.p_by_bins(side.view), label="Vary the number of bins")
-        if curve is not None:
-            figure = plots.p_against_bins(curve, verdict.alpha, page.theme)
-            side.figure(figure, "p-bins", alt="p-value by number of bins")
-    match = compute.match(side.view)
-    side.text(
-        "Within-bin rank correlation of the feature with confidence: "
-        f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the primary test. "
-        "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
-    )
-
-
-def three_nulls(side: Page) -> None:
-    """Every statistic under every null."""
-    agreement = side.long_work("nulls", compute.nulls(side.view, METHODS), label="Compare the three nulls")
-    if agreement is not None:
-        names = {"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"}
-        side.table(agreement, "agreement", names=names, formats={"observed": "%.4f", "p": "p"})
+        work = compute.permutation(view, statistic, method, permutations)
+        test = long_work("permutation", work, label="Permute again")
+        if test is None:
+            page.shown.pop("figure-null", None)  # that of the choice before
+            return
+        page.figure(plots.null_distribution(test, page.theme), "null", alt="Null distribution with the observed value")
 
 
 draw_null()
 
 tabs = page.tabs("By bin, and by number of bins", "Do the three nulls agree?")
 with next(tabs):
-    page.beside(by_bin)
+    left, right = st.columns(2)
+    with left:
+        page.figure(
+            plots.bin_contributions(verdict.paper, page.theme), "bins", alt="Gap of each bin against its null range"
+        )
+    with right:
+        curve = long_work("p-bins", compute.p_by_bins(view), label="Vary the number of bins")
+        if curve is not None:
+            figure = plots.p_against_bins(curve, verdict.alpha, page.theme)
+            page.figure(figure, "p-bins", alt="p-value by number of bins")
+    match = compute.match_quality(view)
+    page.text(
+        "Within-bin rank correlation of the feature with confidence: "
+        f"{match['equal_width']} in the paper's bins, {match['equal_mass']} in those of the primary test. "
+        "If this is far from zero, a test on those bins may attribute to the feature what is due to confidence."
+    )
 with next(tabs):
-    page.beside(three_nulls)
+    agreement = long_work("nulls", compute.nulls(view, METHODS), label="Compare the three nulls")
+    if agreement is not None:
+        page.table(
+            agreement,
+            "agreement",
+            names={"statistic": "Statistic", "method": "Null", "observed": "Observed", "p": "p"},
+            formats={"observed": "%.4f", "p": "p"},
+        )
 page.how(r"""
 Inside each confidence bin the feature is permuted; the cuts stay. Group sizes and the number of correct samples $k$ of
 a bin are then fixed, and the correct counts of the groups are multivariate hypergeometric, independently over bins. So

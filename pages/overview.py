@@ -5,12 +5,10 @@ import streamlit as st
 from app.compute import overview as compute
 from app.compute.sweep import summary as summarised
 from app.parts import headlines
-from app.parts.paging import MOST_RUNS, choose_part
 from app.plots import overview as plots
 from app.shell.page import open_page
 from app.shell.report_button import offer_cache_report
 from app.shell.tour import welcome
-from app.state.view import CacheView
 
 WIDE_SLOTS = 4  # more runs than this in a cell need the full width for each panel
 MOST_ABREAST = 3
@@ -23,7 +21,7 @@ CAPTIONS = {
     "raw_ece": _GREY,
 }
 
-page = open_page("overview", CacheView)
+page = open_page("overview", whole_cache=True)
 view = page.view
 summary = summarised(view)
 verdict, counted = summary.verdict, summary.counted
@@ -36,9 +34,8 @@ else:
         "Show of every run", list(plots.MEASURES), format_func=plots.MEASURES.get, horizontal=True, key="tiles",
         bind="query-params", label_visibility="collapsed",
     )  # fmt: skip
-    part = choose_part(counted, "runs")
-    grids = list(plots.inventory(part, measure, verdict, page.theme).items())
-    abreast = MOST_ABREAST if len(plots.slots(part)) <= WIDE_SLOTS else 1
+    grids = list(plots.inventory(counted, measure, verdict, page.theme).items())
+    abreast = MOST_ABREAST if len(plots.slots(counted)) <= WIDE_SLOTS else 1
     for start in range(0, len(grids), abreast):
         row = grids[start : start + abreast]
         for panel, (dataset, grid) in zip(st.columns(abreast, gap="large"), row, strict=False):
@@ -61,12 +58,7 @@ with next(tabs):
                 page.run_link("gap", run_id)
                 page.caption(why)
 with next(tabs):
-    table = compute.table_of_runs(summary)
-    if len(counted) > MOST_RUNS:
-        page.caption("The runs of the page above.")
-        table = table[table["run_id"].isin(part["run_id"])]
-    formats, ids = compute.RUN_FORMATS, table["run_id"].tolist()
-    page.table(table, "runs", names=compute.RUN_COLUMNS, formats=formats, opens=ids)
+    page.table(compute.table_of_runs(summary), "runs", names=compute.RUN_COLUMNS, formats=compute.RUN_FORMATS)
 with next(tabs):
     offer_cache_report(view)
 

@@ -10,29 +10,26 @@ from app.shell.page import open_page
 from engine import paper
 from engine.paper import claims as audit
 from engine.paper import counterparts
-from engine.paper.figures import table_title
 from engine.paper.published import TABLES, load
 
-page = open_page("paper", parts.PublishedView)
-view = page.view
+page = open_page("paper", whole_cache=True)
+view = page.view = parts.PublishedView(page.view.cache, page.view.runs, page.view.selection)
 claims, known = compute.claims(), compute.evidence(view)
 known_readings = compute.conclusions(view, known)
 totals = paper.summarise(known_readings)
 page.verdict(headlines.of_paper(claims, known_readings), f"{audit.summarise(claims)} {totals}", tested=False)
 
 page.figure(plots.claims_by_topic(claims, page.theme), "claims", alt="Statements that agree and differ, by topic")
-cells, cell = paper.cells_with_logits(known), ""
-tabs = page.tabs("Gallery", "Tables beside this cache", "Its statements", "Its conclusions in this cache")
-with next(tabs):
-    parts.gallery(page, cells)
+tabs = page.tabs("Tables beside this cache", "Its statements", "Its conclusions in this cache")
 with next(tabs):
     first, second, third = st.columns([2, 1, 2])
-    titles = {table_title(name): name for name in TABLES}
+    titles = {f"{entry.title} ({entry.label})": name for name, entry in TABLES.items()}
     start = list(TABLES).index("ar_sweep")
     name = titles[first.selectbox("Published table", list(titles), start, key="table", bind="query-params")]
     published = load(name)
     quantity = second.selectbox("Quantity", parts.quantities(published), key="quantity", bind="query-params")
     style, counterpart = counterparts.styles(published), paper.COUNTERPARTS.get(name)
+    cells, cell = paper.cells_with_logits(known), ""
     if counterpart is not None and counterpart.by_cell and len(cells):
         options = [parts.NEAREST, *cells["cell"]]
         chosen = third.selectbox("Cell of this cache", options, key="cell", bind="query-params")

@@ -8,10 +8,9 @@ from app.parts import probes as parts
 from app.plots import probes as plots
 from app.shell.headline import Headline
 from app.shell.long_work import long_work
-from app.shell.page import Page, open_page
-from app.shell.presenter import controls_and_figure, presenting
-from engine.core.errors import InvalidInput
-from engine.probes import MINIMUM_SAMPLES, Descriptor, ProbeResult
+from app.shell.page import open_page
+from app.shell.presenter import presenting
+from engine.probes import MINIMUM_SAMPLES
 from engine.verdict.probes import STEPS, judge_probes
 
 page = open_page("probes")
@@ -20,7 +19,7 @@ if view.run.n_samples < MINIMUM_SAMPLES:
     page.end(f"Too few samples to fit probes on one half: {view.run.n_samples}.")
 everything = compute.inputs(view)
 step = parts.choose_step(presenting=presenting())
-head, (left, right) = st.container(), controls_and_figure()
+head, (left, right) = st.container(), st.columns([1, 3])
 with left:
     settings, given = parts.choose_settings(everything)
 with head:
@@ -38,32 +37,10 @@ if result is None:
     page.finish()
     st.stop()
 shown = tuple(probe for probe in STEPS[step] if probe in result.r2)
-whole = step == "shuffle"
-
-
-def audit_of(side: Page) -> tuple[ProbeResult | None, Descriptor]:
-    """The audit of either run; of other layers than the chosen ones the second is given all."""
-    if side is page:
-        return result, given
-    if side.view.run.n_samples < MINIMUM_SAMPLES:
-        raise InvalidInput("samples", f"at least {MINIMUM_SAMPLES}", f"{side.view.run.n_samples}")
-    theirs = compute.inputs(side.view)
-    theirs = theirs.pick(given.numbers) if theirs.names == everything.names else theirs
-    return side.long_work("audit", compute.audited(side.view, theirs, settings), label="Train the probes"), theirs
-
-
-def scores(side: Page) -> None:
-    """What each probe explains on held-out samples."""
-    found, of = audit_of(side)
-    if found is not None:
-        drawn = tuple(probe for probe in STEPS[step] if probe in found.r2)
-        figure = plots.probe_scores(found, drawn, of.kind, page.theme)
-        side.figure(figure, "scores", alt=f"Held-out R² of each probe. {figure.layout.title.text}")
-
-
 with right:
-    page.beside(scores)
+    page.figure(plots.probe_scores(result, shown, given.kind, page.theme), "scores", alt="Held-out R² of each probe")
     page.caption("Ticks: initialisations. Thick line: their range. Mark: their mean.")
+whole = step == "shuffle"
 tabs = page.tabs(
     "Contrasts", "Numbers", *(("Do the predictions match the actual error?", "Whole cache") if whole else ())
 )
@@ -83,10 +60,8 @@ with next(tabs):
 if whole:
     with next(tabs):
         parts.predictions(page, result, given)
-    tab = next(tabs)
-    if page.is_open(tab):  # stored answers of every run are read
-        with tab:
-            parts.sweep(page, settings)
+    with next(tabs):
+        parts.sweep(page, settings)
 page.how(r"""
 Each probe predicts a sample's calibration error $|c - t|$ from one half of the samples (split 50/50, seed 42) and is
 scored on the other by $R^2 = 1 - \sum (y - \hat y)^2 / \sum (y - \bar y)^2$. A line is least squares (with a ridge

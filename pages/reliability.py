@@ -6,7 +6,7 @@ from app.compute import reliability as compute
 from app.parts import headlines
 from app.parts import reliability as parts
 from app.plots import reliability as plots
-from app.shell.page import Page, open_page
+from app.shell.page import open_page
 from engine.verdict.wording import reliability_sentence
 
 BINNINGS = {"equal_width": "equal width (the paper's)", "equal_mass": "equal mass"}
@@ -23,35 +23,32 @@ if view.refusal:
 matching = st.radio(
     "Bins", list(BINNINGS), format_func=BINNINGS.get, horizontal=True, key="binning", bind="query-params"
 )
+main = compute.diagram(view, matching)
+other = None if view.selection.compare_id is None else view.of_run(view.selection.compare_id)
+sides = [(view, "main")] if other is None else [(view, "main"), (other, "compare")]
+for column, (side, key) in zip(st.columns(len(sides)), sides, strict=True):
+    with column:
+        if len(sides) > 1:
+            page.caption(side.label)
+        shown = compute.diagram(side, matching)
+        if shown is None:
+            page.text("No sample of this run is in the slice.")
+            continue
+        title = f"ECE {shown.summary.ece:.3f}. {plots.diagram_title(shown.table)}"
+        page.figure(
+            plots.diagram(shown.table, page.theme, title=title, height=440), key, alt=f"Reliability diagram. {title}"
+        )
 
-
-def of_run(side: Page) -> None:
-    """The diagram of one run."""
-    shown = compute.diagram(side.view, matching)
-    title = f"ECE {shown.summary.ece:.3f}. {plots.diagram_title(shown.table)}"
-    figure = plots.diagram(shown.table, page.theme, title=title, height=440, cells=matching == "equal_width")
-    side.figure(figure, "main", alt=f"Reliability diagram. {title}")
-
-
-def bins(side: Page) -> None:
-    """The same as a table."""
-    table = compute.diagram(side.view, matching).table
-    side.table(table, "bins", names=parts.BINS, formats=parts.decimals(parts.BINS))
-
-
-page.beside(of_run, lambda view: headlines.of_reliability(compute.diagram(view).summary))
 drawn = {
-    "Calibrators by cell": parts.calibrators,
-    "By confidence and tertile of the feature": lambda page: page.beside(parts.tertiles),
-    "Worst tertile": parts.worst_tertile,
+    "Calibrators on held-out samples": parts.calibrators,
+    "By confidence and tertile of the feature": parts.tertiles,
     "Other runs": parts.run_grid,
     "By class": parts.classes,
-    "The bins": lambda page: page.beside(bins),
+    "The bins": lambda page: page.table(main.table, "bins", names=parts.BINS, formats=parts.decimals(parts.BINS)),
 }
 for draw, tab in zip(drawn.values(), page.tabs(*drawn), strict=True):
-    if draw not in (parts.calibrators, parts.worst_tertile) or page.is_open(tab):  # those read other runs
-        with tab:
-            draw(page)
+    with tab:
+        draw(page)
 page.how(r"""
 Samples are put in bins by confidence. In each bin the accuracy is drawn against the mean confidence, with Wilson's 95 %
 interval; on the dashed line they are equal. $\text{ECE} = \sum_b \frac{n_b}{n} |\text{acc}_b - \text{conf}_b|$, always

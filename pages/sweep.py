@@ -6,12 +6,11 @@ import streamlit as st
 from app.compute import sweep as compute
 from app.compute.overview import MULTIPLICITY, MULTIPLICITY_FORMATS, table_of_tests
 from app.parts import headlines
-from app.parts import sweep as parts
-from app.parts.paging import choose_part
 from app.plots import sweep as plots
 from app.shell.page import open_page
 from app.shell.wording import typeset
-from app.state.view import CacheView
+
+MOST_DRAWN = 80  # runs in a figure with a line for each
 
 
 def intervals(rows: pd.DataFrame, name: str) -> list[str]:
@@ -20,7 +19,17 @@ def intervals(rows: pd.DataFrame, name: str) -> list[str]:
     return ["–" if pd.isna(low) else typeset(f"[{low:.3f}, {high:.3f}]") for low, high in pairs]
 
 
-page = open_page("sweep", CacheView)
+def part_to_draw(tested: pd.DataFrame) -> pd.DataFrame:
+    """Runs of one data set where all of them would make figures of many screens."""
+    if len(tested) <= MOST_DRAWN:
+        return tested
+    names = list(tested["dataset_name"].unique())
+    chosen = st.selectbox("Data set drawn", names, key="drawn-data", bind="query-params", width=320)
+    page.caption(f"Figures by cell show one data set at a time; everything else covers all {len(tested)} tested runs.")
+    return tested[tested["dataset_name"] == chosen]
+
+
+page = open_page("sweep", whole_cache=True)
 summary = compute.summary(page.view)
 verdict, counted = summary.verdict, summary.counted
 page.verdict(headlines.of_sweep(verdict), verdict.detail)
@@ -38,10 +47,7 @@ def not_testable() -> None:
 
 
 if verdict.pooled is not None:
-    part = choose_part(counted, "runs")
-    drawn, cells = part[part["p_value"].notna()], summary.cells[summary.cells["cell"].isin(part["cell"])]
-    if drawn.empty:
-        page.text("No run found here can be tested.")
+    drawn = part_to_draw(counted[counted["p_value"].notna()])
     reach = plots.effect_reach(drawn)
     panels = list(drawn.groupby("dataset_name", sort=False))
     for start in range(0, len(panels), 2):
@@ -55,8 +61,9 @@ if verdict.pooled is not None:
         "Effect: change of accuracy from the low to the high third of samples with similar confidence, by the primary "
         "trend test. Diamonds are pooled effects, as wide as their 95 % intervals."
     )
-    tabs = page.tabs("Cells", "Multiple tests", "The paper's gaps", "Block size", "Every tested run", "Not testable")
+    tabs = page.tabs("Cells", "Multiple tests", "The paper's gaps", "Every tested run", "Not testable")
     with next(tabs):
+        cells = summary.cells
         page.table(
             cells.assign(
                 effect_interval=intervals(cells, "effect"),
@@ -77,17 +84,12 @@ if verdict.pooled is not None:
             with column:
                 forest = plots.forest(drawn, measure, page.theme)
                 page.figure(forest, measure, alt=f"The {plots.GAPS[measure]} of every cell and seed with its interval")
-    tab = next(tabs)
-    if page.is_open(tab):  # it reads what calibrators make of every run
-        with tab:
-            parts.block_sizes(page)
     with next(tabs):
-        tested = part[part["paper_p"].notna() | part["p_value"].notna()]
+        tested = counted[counted["paper_p"].notna() | counted["p_value"].notna()]
         printed = {f"{name}_interval": intervals(tested, name) for name in ("max_gap", "weighted_gap", "effect")}
         page.table(
             tested.assign(**printed),
             "runs",
-            opens=tested["run_id"].tolist(),
             names={
                 "run": "Run", "primary_effect": "Effect", "effect_interval": "95 % interval", "p_value": "p",
                 "primary_p": "p, trend", "shape_p": "p, shape", "max_gap": "Largest gap",

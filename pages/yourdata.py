@@ -3,14 +3,14 @@
 import streamlit as st
 
 from app.compute import yourdata as compute
+from app.compute.gap import verdict
 from app.compute.own_data import OWN, is_own, own
 from app.parts import headlines
-from app.parts.gap import verdict
 from app.parts.sql import show_sql
 from app.parts.upload import choose_file, choose_mapping, offer_removal, show_understood, take_into_use
 from app.parts.yourdata import coverage
 from app.shell.headline import Headline
-from app.shell.page import Page, open_page
+from app.shell.page import open_page
 
 page = open_page("yourdata", tests=False)
 view = page.view
@@ -22,33 +22,20 @@ if not mine:
         "RouteCal then tells you whether it predicts correctness beyond confidence.",
         tested=False,
     )
-    if own().caches:
-        st.info(f"The sidebar shows another cache. Choose “{OWN[0]}” there to see your data.")
+    if own().cache is not None:
+        st.info(f"The sidebar shows another cache. Choose “{OWN}” there to see your data.")
 elif view.refusal:
     page.refuse_slice()
 elif view.rho is None:
     headline = Headline("cannot_tell", "Cannot tell: your data lack the chosen feature")
     page.verdict(headline, f"This question cannot be answered for your data: {view.missing}.", tested=False)
 else:
-    head = st.container()
     judged = verdict(view)
-    with head:
-        page.verdict(headlines.of_answer(judged), judged.detail)
-
-
-def both_tests(side: Page) -> None:
-    """Every score of one run under both tests."""
-    names = {
-        "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
-        "verdict_p": "p, verdict", "verdict_p_holm": "Holm, verdict",
-    }  # fmt: skip
-    formats = {"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "verdict_p", "verdict_p_holm"), "p")
-    side.table(compute.scores(side.view), "scores", names=names, formats=formats)
-
+    page.verdict(headlines.of_answer(judged), judged.detail)
 
 page.heading("Your file")
 page.caption(
-    "It is read in a separate process, visible only in this window, and removed a minute after you close it. "
+    "It is read in a separate process, visible only in this window, and removed when you close or reload it. "
     "Parquet, CSV or NPZ; pickles are never read."
 )
 table = choose_file()
@@ -61,7 +48,15 @@ offer_removal()
 
 if mine and not view.refusal:
     page.heading("Both tests on every score")
-    page.beside(both_tests, None if view.rho is None else lambda view: headlines.of_answer(verdict(view)))
+    page.table(
+        compute.scores(view),
+        "scores",
+        names={
+            "label": "Score", "max_gap": "Largest gap", "paper_p": "p, paper's", "paper_p_holm": "Holm, paper's",
+            "verdict_p": "p, verdict", "verdict_p_holm": "Holm, verdict",
+        },
+        formats={"max_gap": "%.3f"} | dict.fromkeys(("paper_p", "paper_p_holm", "verdict_p", "verdict_p_holm"), "p"),
+    )  # fmt: skip
     page.caption("The verdict above is for the feature chosen in the sidebar.")
 if mine:
     page.heading("What each page can show")

@@ -2,16 +2,14 @@
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.compute.jobs import forget_jobs
-from app.compute.keep import forget, keep
+from app.compute.keep import keep
 from app.serving.log import LOG
 from app.state.selection import telling_first
 from engine.core.errors import CacheError, NotACache, RouteCalError
@@ -28,8 +26,6 @@ _TRIED = 256
 """Files of which is remembered what came of trying them out."""
 
 _WIDE = frozenset({"entropies", "extra"})
-_AT_ONCE = 200_000
-"""Samples of which a feature's columns are in memory together."""
 
 
 def available_caches() -> list[Path]:
@@ -51,9 +47,7 @@ class Current:
 
 
 class Holder:
-    """The last readable cache of every path: of the default one, and of those of the others that were used last.
-
-    A file that is lost or spoilt does not take it away.
+    """The last readable cache of every path. A file that is lost or spoilt does not take it away.
 
     A file that nobody has opened yet is tried out by a limited process before this one opens it. Who waits for that
     waits for this file alone: viewers of others go on.
@@ -70,18 +64,11 @@ class Holder:
     def current(self, path: Path) -> Current:
         """The cache at this path, or the one before it if that cannot be read; raises `CacheError` without either."""
         with self._guard:
-            turn, held = self._turns.setdefault(path, threading.Lock()), self._held.get(path)
-        if held is None:
-            turn.acquire()
-        elif not turn.acquire(blocking=False):  # somebody is looking at the file, perhaps at a new one
-            return Current(held, self._troubles.get(path, ""))
-        try:
+            turn = self._turns.setdefault(path, threading.Lock())
+        with turn:
             held = self._held.get(path)
             if held is not None and held.is_current():
                 self._settle(path, held)
-                with self._guard:
-                    if path in self._held:  # others may just have pushed it out
-                        self._held.move_to_end(path)
                 return Current(held)
             try:
                 opened = self._open(path)
@@ -94,18 +81,12 @@ class Holder:
                     raise NotACache(trouble) from error
                 return Current(held, trouble)
             self._settle(path, opened)
-            with self._guard:
+            with self._guard:  # a cache before it lives on in the views that use it
                 self._held[path] = opened
                 self._held.move_to_end(path)
-                others = [each for each in self._held if each != default_cache_path()]
-                unused = [self._held.pop(each) for each in others[: -self._capacity]]
-                unused += [held] if held is not None else []
-            for cache in unused:  # it lives on in the views that use it, and no longer in what is kept for others
-                forget(cache.kept_by)
-                forget_jobs(cache.kept_by)
+                while len(self._held) > self._capacity:
+                    self._held.popitem(last=False)
             return Current(opened)
-        finally:
-            turn.release()
 
     def _open(self, path: Path) -> Cache:
         """What came of trying a file out is known for as long as it is the same file."""
@@ -165,20 +146,15 @@ class _Run(RunData):
     """A run whose profile and extra columns are read when somebody asks for them: of many samples they are most."""
 
     cache: Cache = field(kw_only=True)
-    rows: IntArray | None = field(default=None, kw_only=True)
-    """Which of the run's samples these are, None for all."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name not in _WIDE or vars(self)[name] is not NotRead:
-            return super().__getattribute__(name)
-        whole, rows = _wide(self.cache, self.run_id, name), vars(self)["rows"]
-        if rows is None:
-            return whole
-        return whole[rows] if name == "entropies" else {each: column[rows] for each, column in whole.items()}
+        if name in _WIDE and vars(self)[name] is NotRead:
+            return _wide(self.cache, self.run_id, name)
+        return super().__getattribute__(name)
 
     def subset(self, rows: IntArray | BoolArray) -> RunData:
-        chosen = np.arange(self.n_samples) if self.rows is None else self.rows
-        return super().subset(rows).replace(rows=chosen[rows])
+        columns = {entry.name: vars(self)[entry.name] for entry in fields(RunData)}
+        return RunData(**columns | {name: getattr(self, name) for name in _WIDE}).subset(rows)
 
 
 @keep(max_entries=12)
@@ -186,13 +162,13 @@ def _wide(cache: Cache, run_id: str, name: str) -> Any:
     return getattr(cache.load(run_id, {name}), name)
 
 
-@keep(max_entries=24)
+@keep(max_entries=24, spinner="Reading the run")
 def _load(cache: Cache, run_id: str) -> RunData:
     run = cache.load(run_id, WITHOUT_LOGITS - _WIDE)
     return _Run(**vars(run), cache=cache)
 
 
-@keep(max_entries=3)
+@keep(max_entries=3, spinner="Reading the logits")
 def _logits(cache: Cache, run_id: str) -> FloatArray | None:
     return cache.load(run_id, {"logits"}).logits
 
@@ -208,16 +184,11 @@ def load_run(cache: Cache, run_id: str, *, with_logits: bool = False) -> RunData
 
 @keep(max_entries=64)
 def feature_of(cache: Cache, run_id: str, name: str) -> FloatArray:
-    """(n,) a feature of all samples of a run; raises what the engine raises for one that the run lacks.
-
-    Read piece by piece: the profile of a large run takes many times the memory of what is made of it.
-    """
-    n_samples = _load(cache, run_id).n_samples
-    pieces = [range(start, start + _AT_ONCE) for start in range(0, max(n_samples, 1), _AT_ONCE)]
-    return np.concatenate([feature(cache.load(run_id, columns_of(name), rows=rows), name) for rows in pieces])
+    """(n,) a feature of all samples of a run; raises what the engine raises for one that the run lacks."""
+    return feature(load_run(cache, run_id, with_logits="logits" in columns_of(name)), name)
 
 
 @keep(max_entries=64)
 def run_table(cache: Cache, run_id: str, name: str) -> pd.DataFrame:
-    """`layers`, `epochs` or `epoch_metrics` of a run."""
-    return {"layers": cache.layers, "epochs": cache.epochs, "epoch_metrics": cache.epoch_metrics}[name](run_id)
+    """`layers` or `epochs` of a run."""
+    return {"layers": cache.layers, "epochs": cache.epochs}[name](run_id)

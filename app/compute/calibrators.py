@@ -11,22 +11,20 @@ from app.compute.cache import load_run
 from app.compute.jobs import Work
 from app.compute.keep import keep
 from app.compute.reliability import fitted
+from app.report.study import Diagram, diagram_of
 from app.state.view import View
 from engine.benchmark import (
     BenchmarkResult,
     Scoreboard,
-    aggregate_seeds,
     calibration_size_sensitivity,
     run_benchmark,
     scoreboard,
     split_variance,
 )
-from engine.benchmark.setup import MIN_SAMPLES, check_run
+from engine.benchmark.setup import check_run
 from engine.core.binning import N_BINS
 from engine.core.errors import InvalidInput, MissingData
-from engine.core.labels import is_ensemble, name_cells
-from engine.core.types import Progress, RunData, part_of, silent
-from engine.metrics.reliability import Diagram, diagram_of
+from engine.core.types import Progress, RunData, part_of
 from engine.verdict.answers import BENCHMARK
 from engine.verdict.benchmark import BenchmarkVerdict, judge_run, judge_seeds
 
@@ -116,52 +114,3 @@ def diagram(view: View, benchmarked: BenchmarkResult, method: str) -> Diagram:
     """
     result = fitted(view, method, benchmarked.feature)
     return diagram_of(result.confidence[method], result.correct[method], N_BINS, "equal_width")
-
-
-POOLED = "All runs, pooled"
-CLIPPED = {"clipped_low": "targets clipped at the low end", "clipped_high": "at the high end"}
-
-
-def every_run(view: View) -> Work[pd.DataFrame]:
-    """All methods on every single run with logits: run_id, method, metric, value, ci_low, ci_high.
-
-    The shares of targets that the kernels clip (`CLIPPED`) stand among the metrics.
-    """
-    cache, runs, names = view.cache, view.runs, view.names
-    kept = runs[runs["has_logits"] & ~is_ensemble(runs["suite"]) & (runs["n_samples"] >= MIN_SAMPLES)].index.tolist()
-
-    def compute(progress: Progress) -> pd.DataFrame:
-        parts = []
-        for position, run_id in enumerate(kept):
-            tell = part_of(progress, position / len(kept), 1 / len(kept), f"{names[run_id].full}: ")
-            try:
-                found = BENCHMARK.read(cache, run_id) or run_benchmark(cache.load(run_id), n_bootstrap=0, progress=tell)
-            except (MissingData, InvalidInput):  # nothing can be fitted on it, as its own page says
-                continue
-            parts += [found.scores, found.clipping.melt(["run_id", "method"], list(CLIPPED), "metric")]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-
-    def stored() -> pd.DataFrame | None:
-        known = kept and all(cache.diagnosis(run_id, "", BENCHMARK.name) for run_id in kept)
-        return compute(silent) if known else None
-
-    return Work(("benchmark of every run",), view.kept_by, compute, stored)
-
-
-@keep(max_entries=4, by=lambda _view, _scores: "cells")
-def every_cell(view: View, scores: pd.DataFrame) -> pd.DataFrame:
-    """Mean, std and n over the seeds of each cell, method and metric, with what the cell is.
-
-    Clipped shares have a further row, `POOLED`: over the targets of all runs.
-    """
-    by = ["cell", "backbone_name", "dataset_name", "variant", "block_size", "n_layers"]
-    runs = pd.concat([view.runs, name_cells(view.runs)], axis=1).reset_index(drop=True)
-    cells = aggregate_seeds(scores, runs, by).sort_values(by, kind="stable")
-    clipped = scores[scores["metric"].isin(CLIPPED)].merge(runs[["run_id", "n_samples"]], on="run_id")
-    pooled = [
-        {"cell": POOLED, "n_layers": 1, "method": method, "metric": metric, "n": len(rows),
-         "mean": np.average(rows["value"], weights=rows["n_samples"])}
-        for (method, metric), rows in clipped.groupby(["method", "metric"])
-    ]  # fmt: skip
-    cells["std"] = cells["std"].where(cells["n"] > 1)
-    return pd.concat([cells, pd.DataFrame(pooled)], ignore_index=True)

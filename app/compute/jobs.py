@@ -283,15 +283,14 @@ def within_a_job(work: Work[Result]) -> Callable[[Progress], Result]:
     return lambda progress: shared.get(work, progress)
 
 
-def awaited(work: Work[Result], *, whole_cache: bool = False, of: str = "") -> Result:
+def awaited(work: Work[Result], *, whole_cache: bool = False) -> Result:
     """A result that the rest of the page depends on: waited for with a bar, computed once for all viewers.
 
     A viewer who clicks elsewhere meanwhile is free at the next glance; the job goes on and is found again.
     whole_cache : it goes through every run, which may take long: only one such job runs at a time.
-    of : what the place of the bar ends in, for the second of two runs.
     """
     # With or without work to wait for: a control that moves is no longer in the address.
-    bar = st.container(key=f"progress-{work.key[0]}{of}").empty()
+    bar = st.container(key=f"progress-{work.key[0]}").empty()
     pool = _cache_jobs() if whole_cache else _page_jobs()
     found = pool.find(work)
     if found is not None:

@@ -8,12 +8,14 @@ have its fingerprint, and `forget` finds it by that.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
 from typing import NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakSet
+
+import streamlit as st
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -95,7 +97,7 @@ _MEMOS: WeakSet[Memo] = WeakSet()
 
 
 def keep(
-    *, max_entries: int, by: Callable[..., Hashable] | None = None
+    *, max_entries: int, by: Callable[..., Hashable] | None = None, spinner: str = ""
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Keep the results of a function whose first argument is a cache or a view.
 
@@ -113,7 +115,12 @@ def keep(
             bound.apply_defaults()
             first, *others = bound.arguments.values()
             key = Key(first.kept_by, tuple(others) if by is None else by(first, *others))
-            return memo.get(key, lambda: function(*arguments, **named))
+
+            def compute() -> Result:
+                with st.spinner(spinner) if spinner else nullcontext():
+                    return function(*arguments, **named)
+
+            return memo.get(key, compute)
 
         return call
 

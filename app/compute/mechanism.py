@@ -5,13 +5,12 @@ import pandas as pd
 from app.compute.cache import run_table
 from app.compute.keep import keep
 from app.compute.reliability import diagram
+from app.report.study import depth_of
 from app.shell.wording import typeset
 from app.state.selection import feature_label, known_features
 from app.state.view import View
-from engine.core.labels import ensemble_size
+from engine.core.labels import ensemble_size, format_p
 from engine.metrics.mechanism import DepthProfile, ErrorRelation, TrainingEntropy, relate_to_error, training_entropy
-from engine.verdict.answers import CORRELATIONS, DEPTH, RELATION, depth_of, layers_of
-from engine.verdict.answers import correlations as relations
 
 
 @keep(max_entries=128, by=lambda view: view.selection.of_any_feature)
@@ -19,33 +18,41 @@ def depth(view: View) -> DepthProfile | None:
     """The routing profile by layer; of a run without one, its extra columns; None if there are none either."""
     if view.row["n_layers"] == 0 and not len(view.row["extra_names"]):
         return None
-    stored = view.stored(DEPTH)()
-    return stored or depth_of(view.run, layers_of(run_table(view.cache, view.selection.run_id, "layers")))
+    return depth_of(view.run, run_table(view.cache, view.run.run_id, "layers"))
 
 
 def stand_in(view: View) -> str:
     """The chosen feature, or what replaces it in a run that lacks it: r_agg, its last extra column, its confidence."""
-    if view.has_feature:
+    if view.rho is not None:
         return view.selection.feature
-    return "r_agg" if view.row["n_layers"] else next(reversed(view.row["extra_names"]), "confidence")
+    return "r_agg" if view.run.n_layers else next(reversed(view.run.extra), "confidence")
 
 
 @keep(max_entries=256, by=lambda view, name: (view.selection.of_any_feature, name))
 def relation(view: View, name: str) -> ErrorRelation:
     """How a feature goes with being wrong; raises what the engine raises for one that the run lacks."""
-    stored = view.stored(RELATION)() if name == view.selection.feature else None
-    return stored or relate_to_error(view.run.confidence, view.run.correct, view.feature(name))
+    return relate_to_error(view.run.confidence, view.run.correct, view.feature(name))
 
 
 def correlations(view: View) -> pd.DataFrame:
-    """Every feature of this run against the error, printed."""
-    stored = view.stored(CORRELATIONS)()
-    table = stored if stored is not None else relations(known_features(view.row), lambda name: relation(view, name))
-    ends = table[["low", "high"]].itertuples(index=False)
-    return table.assign(
-        feature=table["feature"].map(feature_label),
-        interval=["" if pd.isna(low) else typeset(f"[{low:.3f}, {high:.3f}]") for low, high in ends],
-    )
+    """Every feature of this run against the error: rank correlation with interval and p, separation of wrong ones."""
+    rows = []
+    for name in known_features(view.row):
+        found = relation(view, name)
+        rank, outcomes = found.spearman, found.outcomes
+        interval = "" if rank is None or rank.low is None else typeset(f"[{rank.low:.3f}, {rank.high:.3f}]")
+        rows.append(
+            {
+                "feature": feature_label(name),
+                "spearman": None if rank is None else rank.value,
+                "interval": interval,
+                "p": "" if rank is None else format_p(rank.p_value).removeprefix("p ").removeprefix("= "),
+                "separation": outcomes.separation,
+                "mean_correct": outcomes.mean_correct,
+                "mean_wrong": outcomes.mean_wrong,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def single_model(view: View) -> str:

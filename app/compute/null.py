@@ -9,8 +9,8 @@ from app.compute.keep import keep
 from app.state.view import View
 from engine.core.binning import MATCHINGS
 from engine.core.types import Progress
-from engine.gaps import STATISTICS, PermutationResult, permutation_test, trend_test
-from engine.verdict.answers import MATCH, VERDICT, match_quality
+from engine.gaps import STATISTICS, PermutationResult, match_diagnostic, permutation_test, primary_bins, trend_test
+from engine.verdict.answers import VERDICT
 
 _BIN_COUNTS = (5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
@@ -30,13 +30,13 @@ def permutation(view: View, statistic: str, method: str, n_permutations: int) ->
         judged = view.stored(VERDICT)() if (statistic, method) == ("max_gap", "exact") else None
         return judged and judged.paper
 
-    key = ("permutation", view.selection, statistic, method, *drawn.values())
+    key = ("permutation", view.selection.alone, statistic, method, *drawn.values())
     return Work(key, view.kept_by, compute, stored)
 
 
 def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
     """Every statistic under every null that it has; shuffling takes seconds on a large run."""
-    settings = view.selection.protocol.test_settings.keywords
+    given, settings = view.samples, view.selection.protocol.test_settings.keywords
     pairs = [(one, method) for one in STATISTICS.values() for method in methods if method in one.methods]
 
     def compute(progress: Progress) -> pd.DataFrame:
@@ -49,34 +49,36 @@ def nulls(view: View, methods: Mapping[str, str]) -> Work[pd.DataFrame]:
             name = f"{statistic.label}, {methods[method]}"
             progress(position / len(pairs), name)
             test = permutation_test(
-                *view.samples, statistic=statistic.name, method=method, progress=part(position, name), **settings
+                *given, statistic=statistic.name, method=method, progress=part(position, name), **settings
             )
             named = {"statistic": statistic.label, "method": methods[method]}
             rows.append({**named, "observed": test.observed, "p": test.p_value})
         return pd.DataFrame(rows)
 
-    return Work(("nulls", view.selection), view.kept_by, compute)
+    return Work(("nulls", view.selection.alone), view.kept_by, compute)
 
 
 def p_by_bins(view: View) -> Work[pd.DataFrame]:
     """p of the largest gap and of the trend against the number of bins, for both matchings."""
-    settings = view.selection.protocol.test_settings.keywords
-    counts = [n_bins for n_bins in _BIN_COUNTS if 2 * n_bins <= view.n_samples]
+    given, settings = view.samples, view.selection.protocol.test_settings.keywords
+    counts = [n_bins for n_bins in _BIN_COUNTS if 2 * n_bins <= given[0].size]
     matchings = [{"n_bins": n_bins, "matching": matching} for matching in MATCHINGS for n_bins in counts]
 
     def compute(progress: Progress) -> pd.DataFrame:
         rows = []
         for position, matched in enumerate(matchings):
             progress(position / len(matchings), "varying the number of bins")
-            paper, primary = permutation_test(*view.samples, **settings | matched), trend_test(*view.samples, **matched)
+            paper, primary = permutation_test(*given, **settings | matched), trend_test(*given, **matched)
             rows.append({**matched, "paper": paper.p_value, "primary": primary.p_value})
         return pd.DataFrame(rows, columns=["n_bins", "matching", "paper", "primary"])
 
-    return Work(("p-by-bins", view.selection), view.kept_by, compute)
+    return Work(("p-by-bins", view.selection.alone), view.kept_by, compute)
 
 
-@keep(max_entries=128, by=lambda view: view.selection)
-def match(view: View) -> dict[str, str]:
-    """`match_quality`, printed."""
-    values = view.stored(MATCH)() or match_quality(*view.samples[::2], view.selection.protocol.n_bins)
+@keep(max_entries=128, by=lambda view: view.selection.alone)
+def match_quality(view: View) -> dict[str, str]:
+    """Within-bin rank correlation of the feature with confidence, printed; the paper's bins and the primary ones."""
+    confidence, _, rho = view.samples
+    bins = {"equal_width": view.selection.protocol.n_bins, "equal_mass": primary_bins(confidence.size)}
+    values = {m: match_diagnostic(confidence, rho, n_bins=n, matching=m) for m, n in bins.items()}
     return {m: "not defined" if value is None else f"{value:.3f}" for m, value in values.items()}

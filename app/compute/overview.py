@@ -1,14 +1,13 @@
 """What the engine says about a whole cache, with the names that a reader sees. No Streamlit in here."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from engine.core.labels import TESTS, is_ensemble, label_rows
 from engine.core.types import CELL
-from engine.sweep import effect_intervals, look_first, single_models
-from engine.verdict.cache import CacheVerdict, Together, reason
+from engine.sweep import effect_intervals, look_first, single_models, sorted_pvalues
+from engine.verdict.cache import CacheVerdict, judge_cache, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,45 +35,27 @@ def _slots(runs: pd.DataFrame) -> pd.Series:
     return slot.where(again == 0, slot + " (" + (again + 1).astype(str) + ")")
 
 
-def summarise(together: Together, runs: pd.DataFrame) -> CacheSummary:
-    """What the engine says of a cache, with names; `runs` is the table of runs indexed by run id."""
-    rows = label_rows(together.rows.assign(slot=together.rows["run_id"].map(_slots(runs))), runs)
+def summarise(
+    diagnosed: pd.DataFrame, runs: pd.DataFrame, feature_label: str, stored: CacheVerdict | None = None
+) -> CacheSummary:
+    """The rows of `engine.sweep.diagnose` summed up; `runs` is the table of runs indexed by run id.
+
+    stored : what they say together, where that is known.
+    """
+    rows = label_rows(diagnosed.assign(slot=diagnosed["run_id"].map(_slots(runs))), runs)
     counted = single_models(rows)
     counted = pd.concat([counted, effect_intervals(counted).add_prefix("effect_")], axis=1)
     first = look_first(counted)
+    verdict = stored or judge_cache(counted, feature=feature_label)
     names = counted.set_index("run_id")[["cell", "dataset_name", "run"]]
     return CacheSummary(
         every=rows,
         counted=counted,
         first=first.assign(reason=[reason(row) for row in first.to_dict("records")]),
-        p_values=together.p_values.join(names["run"], on="run_id"),
-        verdict=together.verdict,
-        cells=together.verdict.cells.join(names[["cell", "dataset_name"]], on="run_id"),
+        p_values=sorted_pvalues(counted).join(names["run"], on="run_id"),
+        verdict=verdict,
+        cells=verdict.cells.join(names[["cell", "dataset_name"]], on="run_id"),
     )
-
-
-OUTCOMES: Mapping[str, Callable[[pd.DataFrame], pd.Series]] = {
-    "all": lambda rows: rows["p_value"].notna() | True,
-    "rejects after Holm": lambda rows: rows["p_value_holm"] <= 0.05,
-    "rejects": lambda rows: rows["p_value"] <= 0.05,
-    "does not reject": lambda rows: rows["p_value"] > 0.05,
-    "not testable": lambda rows: rows["p_value"].isna(),
-}
-
-
-def searched(rows: pd.DataFrame, words: str, dataset: str, outcome: str) -> pd.DataFrame:
-    """The cells with a run whose name has all these words, of a data set (empty: any), with this outcome; whole."""
-    found = OUTCOMES[outcome](rows) & (rows["dataset_name"].eq(dataset) | (not dataset))
-    for word in words.lower().split():
-        found &= rows["run"].str.lower().str.contains(word, regex=False)
-    return rows[rows["cell"].isin(rows.loc[found, "cell"])]
-
-
-def pages_of_cells(rows: pd.DataFrame, most: int) -> pd.Series:
-    """On which page, from 1, each run stands: cells one after the other and whole, about `most` runs to a page."""
-    sizes = rows.groupby("cell", sort=False).size()
-    page = (sizes.cumsum() - sizes) // most + 1
-    return rows["cell"].map(page).astype(int)
 
 
 def table_of_runs(summary: CacheSummary) -> pd.DataFrame:

@@ -1,20 +1,14 @@
-"""A viewer's own data: caches of one run that only this browser session can see, gone a moment after it ends."""
+"""A viewer's own data: a cache of one run that only this browser session can see, gone when the session ends."""
 
-from __future__ import annotations
-
-import re
 import threading
 from collections.abc import Hashable
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.compute.jobs import forget_jobs, in_process, viewer
 from app.compute.keep import forget
-from app.serving.gate import BROWSER
 from engine.core.errors import CacheError
 from engine.importing import ColumnMapping, RunIdentity
 from engine.importing.readers import Table
@@ -22,82 +16,37 @@ from engine.sandbox.run import publish_isolated, read_isolated
 from engine.store import Cache, open_cache
 from engine.store.publish import remove_abandoned_own, remove_own
 
-OWN = ("your data", "your earlier data")
-"""How they are called among the caches, the last one first. In another session such a name opens nothing."""
-
-
-AWAY = 60.0
-"""Seconds for which data wait for a viewer who comes back, as after a reload."""
+OWN = "your data"
+"""How it is called among the caches. In another session the name means nothing, so a link to it opens nothing."""
 
 
 class Own:
-    """At most two caches, to compare; `leave` is called from the server's own thread when the session ends.
+    """At most one cache; `release` is called from the server's own thread when the session ends."""
 
-    browser : what its cookie says; a session of the same browser that begins in time, as after a reload, finds all.
-    """
-
-    def __init__(self, viewer: str = "", browser: str = "") -> None:
-        self.browser = browser
+    def __init__(self, viewer: str = "") -> None:
         self.content: tuple[bytes | Path, str] = b"", ""
         """The file that was read last, and its name."""
         self.viewer = viewer
+        self.cache: Cache | None = None
         self.source: Hashable = None
-        self._caches: tuple[Cache, ...] = ()
         self._released = False
         self._guard = threading.Lock()
 
-    @property
-    def caches(self) -> dict[str, Cache]:
-        """By name, the last one first."""
-        return dict(zip(OWN, self._caches, strict=False))
-
     def take(self, path: Path, source: Hashable = None) -> None:
-        """Make this cache the viewer's data, beside the one before; `source` says what it was made of."""
+        """Make this cache the viewer's data, in place of any before it; `source` says what it was made of."""
         cache = open_cache(path)
         with self._guard:
-            given = (cache, *self._caches)
-            keep = 0 if self._released else len(OWN)
-            self._caches, self.source = given[:keep], source
-        for unwanted in given[keep:]:
-            _remove(unwanted)
+            if self._released:
+                unwanted = cache
+            else:
+                unwanted, self.cache, self.source = self.cache, cache, source
+        _remove(unwanted)
 
     def let_go(self) -> None:
         """Remove the viewer's data."""
         with self._guard:
-            previous, self._caches, self.source = self._caches, (), None
-        for cache in previous:
-            _remove(cache)
-
-    def leave(self) -> None:
-        """The session has ended: keep the data for a moment, for whoever comes back, or remove it now."""
-        forget_jobs(self.viewer)
-        if not self.browser or not self._caches:
-            self.release()
-            return
-        kept = Own(self.viewer)
-        kept._receive(self)
-        self.release()
-        away = Away(kept, Timer(AWAY, kept.release))
-        away.timer.daemon = True
-        before, LEFT[self.browser] = LEFT.pop(self.browser, None), away
-        away.timer.start()
-        if before is not None:
-            before.timer.cancel()
-            before.data.release()
-
-    def come_back(self) -> None:
-        """Take what an earlier session of this browser has left."""
-        away = LEFT.pop(self.browser, None)
-        if away is not None:
-            away.timer.cancel()
-            self._receive(away.data)
-
-    def _receive(self, other: Own) -> None:
-        with other._guard:
-            taken = other._caches, other.source, other.content
-            other._caches, other.source, other.content = (), None, (b"", "")
-        with self._guard:
-            self._caches, self.source, self.content = taken
+            previous, self.cache, self.source = self.cache, None, None
+        _remove(previous)
 
     def release(self) -> None:
         """Remove it for good: whatever comes later is removed at once."""
@@ -107,23 +56,12 @@ class Own:
         self.let_go()
 
 
-@dataclass(frozen=True, eq=False)
-class Away:
-    """The data of a session that has ended, and what removes them when nobody has come back."""
-
-    data: Own
-    timer: Timer
-
-
-LEFT: dict[str, Away] = {}
-"""By the cookie of the browser."""
-
-
-def _remove(cache: Cache) -> None:
-    cache.close()
-    remove_own(cache.path)
-    forget(cache.kept_by)
-    forget_jobs(cache.kept_by)
+def _remove(cache: Cache | None) -> None:
+    if cache is not None:
+        cache.close()
+        remove_own(cache.path)
+        forget(cache.kept_by)
+        forget_jobs(cache.kept_by)
 
 
 @st.cache_resource(show_spinner=False)
@@ -133,26 +71,23 @@ def _tidied() -> bool:
     return True
 
 
-@st.cache_resource(scope="session", show_spinner=False, on_release=Own.leave)
+@st.cache_resource(scope="session", show_spinner=False, on_release=Own.release)
 def _own() -> Own:
-    token = str(st.context.cookies.get(BROWSER, ""))  # whatever a stranger sends
-    return Own(viewer(), token if re.fullmatch("[A-Za-z0-9_-]{32}", token) else "")
+    return Own(viewer())
 
 
 def own() -> Own:
-    """What this session has brought, or the one before a reload; left when the session ends, or its connection does."""
+    """What this session has brought; Streamlit empties it when the session ends, or its connection does."""
     _tidied()
-    mine = _own()
-    if not mine.caches:
-        mine.come_back()
-    return mine
+    return _own()
 
 
 def is_own(fingerprint: str) -> bool:
     """Whether a cache is kept by the fingerprint of this viewer's data; nobody else's can have it."""
     if get_script_run_ctx() is None:
         return False
-    return any(cache.kept_by == fingerprint for cache in _own().caches.values())
+    cache = _own().cache
+    return cache is not None and cache.kept_by == fingerprint
 
 
 @st.cache_resource(scope="session", max_entries=1, show_spinner="Reading the file")

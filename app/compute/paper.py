@@ -1,13 +1,10 @@
 """The paper's numbers and what this cache has beside them. Objects are shared: do not change them."""
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from app.compute import calibrators, probes
 from app.compute.jobs import Work, awaited, jobs
 from app.compute.keep import keep
 from app.compute.sweep import diagnosed
@@ -35,7 +32,7 @@ def evidence(view: View) -> Evidence:
     # The source "gaps" over the paper's own settings, which the Overview has mostly computed already.
     gaps = single_models(diagnosed(view, DEFAULT_FEATURE, MIN_SUPPORT))
     quick = {name: awaited(source(view, name), whole_cache=True) for name in ("routing", "ensembles")}
-    asked = {name: jobs().find(replace(source(view, name), stored=lambda: None)) for name in SOURCES}
+    asked = {name: jobs().find(source(view, name)) for name in SOURCES}
     known = {name: found for name, found in asked.items() if found is not None}
     return Evidence(_single_runs(view), {"gaps": gaps} | quick | known)
 
@@ -59,11 +56,4 @@ def source(view: View, name: str) -> Work[Any]:
     def compute(progress: Progress) -> Any:
         return entry.compute(cache, runs, part_of(progress, 0, 1, f"{entry.label}: "))
 
-    return Work((name, "of the paper"), view.kept_by, compute, partial(_stored, view, name))
-
-
-def _stored(view: View, name: str) -> Any:
-    """What answers stored with the cache make up, read where somebody asks for it; None where they do not."""
-    if name == "scores":
-        return calibrators.every_run(view).stored()
-    return probes.pooled(view, probes.Settings()).stored() if name == "probes" else None
+    return Work((name, "of the paper"), view.kept_by, compute)

@@ -2,13 +2,15 @@
 
 from dataclasses import asdict, dataclass
 
+import pandas as pd
+
 from app.compute.cache import run_table
 from app.compute.jobs import Work
 from app.compute.keep import keep
 from app.state.view import View
-from engine.core.labels import is_ensemble, run_names
-from engine.core.types import WITHOUT_LOGITS, Progress, silent
-from engine.probes import Descriptor, ProbeResult, ProbeSweep, RunSummary, audit, audit_run, descriptor, pool, summarise
+from engine.core.labels import is_ensemble, label_rows, run_names
+from engine.core.types import WITHOUT_LOGITS, Progress
+from engine.probes import Descriptor, ProbeResult, ProbeSweep, RunSummary, audit, audit_run, descriptor, pool
 from engine.verdict.answers import PROBES
 
 
@@ -50,6 +52,14 @@ def audited(view: View, given: Descriptor, settings: Settings) -> Work[ProbeResu
     return Work(("probes", samples, given.numbers, settings), view.kept_by, compute, stored)
 
 
+@dataclass(frozen=True, eq=False)
+class PooledAudit:
+    """A sweep with names to show: `contrasts` carries `cell` and `run`, in reading order."""
+
+    sweep: ProbeSweep
+    contrasts: pd.DataFrame
+
+
 def pooled_runs(view: View) -> list[str]:
     """Runs with a routing profile, without ensembles, so that no training run counts twice."""
     runs = view.runs
@@ -62,11 +72,11 @@ def finished_runs(view: View, settings: Settings) -> dict[str, RunSummary]:  # n
     return {}
 
 
-def pooled(view: View, settings: Settings) -> Work[ProbeSweep]:
+def pooled(view: View, settings: Settings) -> Work[PooledAudit]:
     """The audit of every run of `pooled_runs`, all samples and layers."""
     run_ids, names, done = pooled_runs(view), run_names(view.runs), finished_runs(view, settings)
 
-    def compute(progress: Progress) -> ProbeSweep:
+    def compute(progress: Progress) -> PooledAudit:
         for position, run_id in enumerate(run_ids):
             if run_id in done:
                 continue
@@ -77,14 +87,7 @@ def pooled(view: View, settings: Settings) -> Work[ProbeSweep]:
 
             run = view.cache.load(run_id, WITHOUT_LOGITS)
             done[run_id] = audit_run(run, progress=within_run, **asdict(settings))
-        return pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
+        sweep = pool(view.runs.reset_index(drop=True), [done[run_id] for run_id in run_ids])
+        return PooledAudit(sweep, label_rows(sweep.contrasts, view.runs))
 
-    def stored() -> ProbeSweep | None:
-        missing = [run_id for run_id in run_ids if run_id not in done]
-        if settings != Settings() or not all(view.cache.diagnosis(run_id, "", PROBES.name) for run_id in missing):
-            return None
-        found = {run_id: PROBES.read(view.cache, run_id) for run_id in missing}
-        done.update({run_id: summarise(run_id, result) for run_id, result in found.items() if result is not None})
-        return compute(silent) if all(run_id in done for run_id in run_ids) else None
-
-    return Work(("probe-sweep", settings), view.kept_by, compute, stored)
+    return Work(("probe-sweep", settings), view.kept_by, compute)

@@ -1,38 +1,46 @@
 """What Reliability shows, computed once for all viewers. Objects are shared: do not change them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from app.compute.cache import load_run
-from app.compute.jobs import Work
 from app.compute.keep import keep
-from app.state.selection import telling_first
+from app.report.study import Diagram, diagram_of
+from app.state.selection import feature_label
 from app.state.view import View
 from engine.benchmark import BenchmarkResult, run_benchmark
-from engine.benchmark.setup import MIN_SAMPLES
 from engine.calibrators import CALIBRATORS
-from engine.core.binning import N_BINS, TERTILES, Matching, tertiles
-from engine.core.errors import MissingData
-from engine.core.labels import METHODS, is_ensemble, name_cells
-from engine.core.types import Progress
+from engine.calibrators.base import FEATURE
+from engine.core.binning import Matching
+from engine.core.errors import InvalidInput, MissingData
+from engine.core.labels import is_ensemble
 from engine.metrics.mechanism import ReliabilityMap, reliability_map
-from engine.metrics.reliability import Diagram, class_table, diagram_of
-from engine.verdict.answers import RELIABILITY
+from engine.metrics.reliability import class_table
 
 
 @keep(max_entries=512, by=lambda view, matching: (view.selection.of_any_feature, matching))
 def diagram(view: View, matching: Matching = "equal_width") -> Diagram | None:
     """The diagram of the chosen samples; None if the slice is empty in this run."""
-    stored = view.stored(RELIABILITY)()
-    if stored is not None:
-        return stored[matching]
     run = view.run  # loaded in here, so that a remembered diagram of another run needs none of its samples
     return diagram_of(run.confidence, run.correct, view.selection.protocol.n_bins, matching) if run.n_samples else None
 
 
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A calibrator on the held-out half, with what a reader should know about its fit."""
+
+    label: str
+    diagram: Diagram
+    n_calibration: int
+    n_evaluation: int
+    note: str
+
+
 @keep(
-    max_entries=128, by=lambda view, method, name: (view.selection.run_id, method, name)
+    max_entries=128, by=lambda view, method, name: (view.selection.run_id, method, name),
+    spinner="Fitting on the calibration half",
 )  # fmt: skip
 def fitted(view: View, method: str, feature_name: str) -> BenchmarkResult:
     """One calibrator on the whole run."""
@@ -41,6 +49,42 @@ def fitted(view: View, method: str, feature_name: str) -> BenchmarkResult:
     if method in result.skipped:
         raise MissingData("feature of that name", CALIBRATORS[method].label, "choose another feature in the sidebar")
     return result
+
+
+def calibrated(view: View, method: str) -> Calibrated:
+    """A calibrator fitted on one half of the whole run, shown on the other; raises what the engine raises."""
+    with_feature = FEATURE in CALIBRATORS[method].needs
+    return _calibrated(view, method, view.selection.feature if with_feature else "confidence")
+
+
+@keep(
+    max_entries=512,
+    by=lambda view, method, name: (view.selection.run_id, method, name, view.selection.protocol.n_bins),
+)
+def _calibrated(view: View, method: str, feature_name: str) -> Calibrated:
+    result = fitted(view, method, feature_name)
+    label = CALIBRATORS[method].label
+    if FEATURE in CALIBRATORS[method].needs and feature_name != "r_std":
+        label = f"Kernel on confidence and {feature_label(feature_name)}"
+    n_bins = view.selection.protocol.n_bins
+    return Calibrated(
+        label,
+        diagram_of(result.confidence[method], result.correct[method], n_bins, "equal_width"),
+        result.n_calibration,
+        result.n_evaluation,
+        result.fitted[method].note,
+    )
+
+
+def calibrated_by(view: View, methods: Sequence[str]) -> tuple[list[Calibrated], list[str]]:
+    """Those of the calibrators that this run can bear, and why it cannot bear the others."""
+    found, problems = [], []
+    for method in methods:
+        try:
+            found.append(calibrated(view, method))
+        except (MissingData, InvalidInput) as error:
+            problems.append(str(error))
+    return found, list(dict.fromkeys(problems))
 
 
 def grid_runs(view: View, scope: str) -> list[str]:
@@ -68,61 +112,7 @@ def named_diagrams(view: View, run_ids: Sequence[str]) -> list[tuple[str, Diagra
     return found
 
 
-Grid = dict[str, dict[str, Diagram]]
-
-
-def cells_like(view: View) -> list[str]:
-    """The chosen run and one of its variant (its seed if there) for every other backbone and data set, all with logits.
-
-    Of a run without routing, the others are Block-AR's or whatever variant with routing comes first.
-    """
-    own, runs = view.row, telling_first(view.runs)
-    kept = runs[runs["has_logits"] & ~runs["ensemble"] & (runs["n_samples"] >= MIN_SAMPLES)]
-    routed = kept[kept["n_layers"] > 0]
-    variant = own["variant"] if own["n_layers"] or routed.empty else routed["variant"].iloc[0]
-    other = (kept["backbone"] != own["backbone"]) | (kept["dataset"] != own["dataset"])
-    same = kept[other & (kept["variant"] == variant)]
-    other_seed = (same["seed"] != own["seed"]).fillna(True)
-    first = same[other_seed.groupby([same["backbone"], same["dataset"]]).rank("first") == 1].index
-    return [*kept.index.intersection([own["run_id"]]), *first]
-
-
-def grid(view: View, run_ids: Sequence[str], methods: Sequence[str]) -> Work[dict[str, dict[str, Diagram]]]:
-    """Calibrators on the evaluated half of each run, fitted on the other half, as far as the run can bear them."""
-    cache, names = view.cache, name_cells(view.runs)
-
-    def compute(progress: Progress) -> dict[str, dict[str, Diagram]]:
-        found = {}
-        for position, run_id in enumerate(run_ids):
-            progress(position / len(run_ids), view.names[run_id].full)
-            result = run_benchmark(cache.load(run_id), methods, n_bootstrap=0)
-            found[" · ".join(names.loc[run_id, ["backbone_name", "dataset_name"]])] = {
-                METHODS.get(name, name): diagram_of(
-                    result.confidence[name], result.correct[name], N_BINS, "equal_width"
-                )
-                for name in methods
-                if name in result.confidence
-            }
-        return found
-
-    return Work(("reliability grid", tuple(run_ids), tuple(methods)), view.kept_by, compute)
-
-
-@keep(max_entries=64, by=lambda view: view.selection)
-def by_tertile(view: View) -> dict[str, Diagram]:
-    """The diagram of each tertile of the feature that holds samples; none if the run lacks the feature."""
-    if view.rho is None:
-        return {}
-    run, protocol = view.run, view.selection.protocol
-    index = tertiles(view.rho, protocol.quantiles).index
-    return {
-        f"{name} tertile": diagram_of(run.confidence[own], run.correct[own], protocol.n_bins, "equal_width")
-        for position, name in enumerate(TERTILES)
-        if (own := index == position).any()
-    }
-
-
-@keep(max_entries=64, by=lambda view: view.selection)
+@keep(max_entries=64, by=lambda view: view.selection.alone)
 def tertile_map(view: View) -> ReliabilityMap | None:
     """Accuracy minus confidence by tertile and bin; None if the run lacks the feature."""
     if view.rho is None:

@@ -10,7 +10,6 @@ from engine.core.types import Progress
 from engine.gaps.settings import MIN_SUPPORT, TestSettings
 from engine.sweep import DEFAULT_FEATURE, diagnose
 from engine.verdict.answers import SWEEP, TOGETHER
-from engine.verdict.cache import judge_together
 
 
 def is_usual(feature: str, min_support: int) -> bool:
@@ -37,12 +36,12 @@ def diagnosed(view: View, feature: str, min_support: int) -> pd.DataFrame:
     return awaited(diagnosis(view, feature, min_support), whole_cache=True)
 
 
-@keep(max_entries=16, by=lambda view: (view.selection.feature, view.selection.protocol.min_support))
+@keep(max_entries=16, by=lambda view, _rows: (view.selection.feature, view.selection.protocol.min_support))
+def _summary(view: View, rows: pd.DataFrame) -> CacheSummary:
+    usual = is_usual(view.selection.feature, view.selection.protocol.min_support)
+    return summarise(rows, view.runs, view.feature_label, TOGETHER.read(view.cache) if usual else None)
+
+
 def summary(view: View) -> CacheSummary:
     """Everything that the Overview and Sweep pages show, for the chosen feature and minimum support."""
-    feature, min_support = view.selection.feature, view.selection.protocol.min_support
-    together = TOGETHER.read(view.cache) if is_usual(feature, min_support) else None
-    if together is None:
-        rows = diagnosed(view, feature, min_support)
-        together = judge_together(rows, view.runs, feature=view.feature_label)
-    return summarise(together, view.runs)
+    return _summary(view, diagnosed(view, view.selection.feature, view.selection.protocol.min_support))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,30 +20,19 @@ from engine.core.labels import print_value
 _HERE = Path(__file__).parent
 # The file may draw with what is in it and nothing else: no request can leave a reader's machine.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-_TAGS = {"section": "h2", "heading": "h2", "tab": "h2", "subheading": "h3"}
-FORMULA = re.compile(r"(^|(?<=[;\t]))(?=[=+@\t\r\n＝＋－＠]|-(?![\d.]+(e[+-]?\d+)?$))")
+_TAGS = {"section": "h2", "heading": "h2", "subheading": "h3"}
+_FORMULA = re.compile(r"[=+@\t\r\n]|-(?![\d.]+(e[+-]?\d+)?$)")
 """How a cell starts that a spreadsheet would compute; a negative number is none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """A figure that a slider moves: the slider's label and values, and what is drawn and said at one of them."""
-
-    label: str
-    values: Sequence[float]
-    draw: Callable[[float], tuple[go.Figure, Sequence[str]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
     """One thing that is shown: text of some kind, facts by name, a figure, a table, or several items side by side.
 
-    finding : what a figure shows, in words above it; of a verdict, its headline. alt : what it is a figure of.
+    finding : what a figure shows, in words above it; alt : what it is a figure of.
     formats : how the numbers of a table's columns are printed, as `st.column_config.NumberColumn` takes it.
     A `section` is a heading that begins a new page on paper. A `markup` item is HTML of our own making; every other
     text is escaped.
-    of : of a verdict its state, of a link the page and run that it leads to, as `gap/RUN`.
-    steps : of a figure that a slider moves.
     """
 
     kind: str
@@ -51,16 +40,6 @@ class Item:
     finding: str = ""
     alt: str = ""
     formats: Mapping[str, str] = field(default_factory=dict)
-    of: str = ""
-    steps: Steps | None = None
-
-
-def take_title(figure: go.Figure) -> str:
-    """The finding of a figure, then written above it, where text wraps; what stands above panels keeps its room."""
-    title = figure.layout.title.text or ""
-    if title:
-        figure.update_layout(title=None, margin={"t": max(16, (figure.layout.margin.t or 48) - 32)})
-    return title
 
 
 def page_html(title: str, items: Sequence[Item], *, contents: bool = False) -> str:
@@ -153,7 +132,7 @@ class _Writer:
         return (
             "<noscript><p>The figures need JavaScript; the text and the tables do not.</p></noscript>"
             f'<script type="application/json" id="figures">{text}</script>'
-            f"<script>{get_plotlyjs()}</script><script>{_read('recolour.js')}</script><script>{_read('figures.js')}</script>"
+            f"<script>{get_plotlyjs()}</script><script>{_read('figures.js')}</script>"
         )
 
 
@@ -180,4 +159,4 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def _inert(value: object) -> object:
-    return FORMULA.sub("'", value) if isinstance(value, str) else value
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

@@ -4,11 +4,10 @@ import pandas as pd
 import streamlit as st
 
 from app.compute import bandwidth as compute
-from app.export import Steps
 from app.plots import bandwidth as plots
 from app.shell.fragment import fragment
+from app.shell.long_work import long_work
 from app.shell.page import Page
-from app.shell.presenter import controls_and_figure
 from engine.benchmark import BandwidthCurves
 from engine.benchmark.bandwidth import LAB_MULTIPLIERS, PATHS, pair_on
 
@@ -31,56 +30,35 @@ def all_curves(page: Page) -> tuple[list[BandwidthCurves], bool]:
     for run_id in compute.cell_runs(page.view):
         seed = page.view.names[run_id].run
         work = compute.curves(page.view, run_id)
-        curves = page.long_work(f"curves-{run_id}", work, label=f"Evaluate all bandwidths on {seed}")
+        curves = long_work(f"curves-{run_id}", work, label=f"Evaluate all bandwidths on {seed}")
         if curves is None:
             return found, False
         found += [each for each in curves if not found or each.has_routing]
     return found, True
 
 
-@fragment
-def live(page: Page, curves: BandwidthCurves | None) -> None:
-    """The regressions and scores at one stop; the slider under them redraws this part only."""
-    options = PATHS if compute.prepared(page.view).smoother.feature is not None else PATHS[:1]
+def live(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None) -> None:
+    """The figure that moves while its slider is dragged."""
+    options = PATHS if prepared.smoother.feature is not None else PATHS[:1]
     path = st.radio(
         "The slider moves", options, format_func=AXES.get, horizontal=True, key="axes", bind="query-params",
         help="The other axis stays at Scott's bandwidth.",
     )  # fmt: skip
-    place = st.container(key="wide")
-    position = LAB_MULTIPLIERS.index(_multiple("Bandwidth, in multiples of Scott's", "h"))
-
-    def of_run(side: Page) -> None:
-        prepared, found = compute.prepared(side.view), curves
-        if prepared.smoother is None:
-            side.text(compute.waiting(prepared))
-            return
-        if side is not page:
-            found = next(iter(all_curves(side)[0]), None)
-        slices = side.long_work("slices", compute.slices(side.view, path), label="Draw the regressions")
-        if slices is not None:
-            kept = [prepared.smoother.shrinkage(pair_on(path, multiplier)) for multiplier in LAB_MULTIPLIERS]
-            along = plots.Path(path, slices, kept, found)
-            figure = plots.live(along, position, page.theme)
-            alt = f"Regressions along confidence, and scores. {figure.layout.title.text}"
-            steps = Steps(
-                "Bandwidth",
-                LAB_MULTIPLIERS,
-                lambda multiplier: (plots.live(along, LAB_MULTIPLIERS.index(multiplier), page.theme), []),
-            )
-            side.figure(figure, "live", alt=alt, steps=steps)
-
-    with place:
-        page.beside(of_run)
+    slices = long_work("slices", compute.slices(page.view, path), label="Draw the regressions")
+    if slices is None:
+        return
+    kept = [prepared.smoother.shrinkage(pair_on(path, multiplier)) for multiplier in LAB_MULTIPLIERS]
+    figure = plots.live(plots.Path(path, slices, kept, curves), page.theme)
+    with st.container(key="wide"):
+        page.figure(figure, "live", alt="Regressions along confidence and scores against the bandwidth, with a slider")
     page.caption(
         "Left: accuracy smoothed over the calibration half, at the mean feature of each tertile; lines stop where "
-        "they are supported by less than one sample.",
-        "slices",
+        "they are supported by less than one sample."
     )
     if curves is not None:
         page.caption(
             "Right: scores on the evaluated half. CV-NLL and the oracle choose among 0.25, 0.5, 1, 2 and 4; the oracle "
-            "uses the evaluated half, so it is an upper bound, not a method.",
-            "scores",
+            "uses the evaluated half, so it is an upper bound, not a method."
         )
 
 
@@ -88,7 +66,7 @@ def live(page: Page, curves: BandwidthCurves | None) -> None:
 def one_setting(page: Page, prepared: compute.Prepared, curves: BandwidthCurves | None) -> None:
     """Exact numbers at any pair of bandwidths; the sliders redraw this part only."""
     smoother = prepared.smoother
-    left, right = controls_and_figure()
+    left, right = st.columns([1, 3])
     with left:
         linked = st.toggle("One multiple for both axes", True, key="linked", bind="query-params")
         first = _multiple("Bandwidth" if linked else "Bandwidth on confidence", "hc")

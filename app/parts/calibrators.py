@@ -21,24 +21,12 @@ from engine.benchmark import (
     size_curves,
     split_trials,
 )
-from engine.benchmark.bandwidth import FAMILY
 from engine.benchmark.sensitivity import SIZES
-from engine.benchmark.setup import REFERENCE, ROUTING
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
-from engine.core.labels import FIRST, SECOND, percent
+from engine.core.labels import FIRST, SECOND
 
 FURTHER = ("mce", "classwise_ece", "smooth_ece", "accuracy")
-_CLIPPING = "Clipped targets"
-_SETS = {
-    name: {metric: METRICS[metric].label for metric in metrics}
-    for name, metrics in {
-        "ECE, AdaECE, worst tertile": ("ece", "adaptive_ece", "worst_tertile_ece"),
-        "MCE, classwise ECE, SmoothECE": ("mce", "classwise_ece", "smooth_ece"),
-        "NLL, Brier": ("nll", "brier"),
-    }.items()
-} | {_CLIPPING: compute.CLIPPED}
-_SHOWN = ["ts", "bbq", "rcmmc", ROUTING]
-"""The methods that the paper shows in every cell."""
 CHANGES = ("delta_nll", "delta_brier", "delta_accuracy")
 
 
@@ -174,9 +162,7 @@ def benchmarks(page: Page, run_ids: Sequence[str]) -> list[BenchmarkResult] | No
     """Every run benchmarked, None as long as one is not; a job for each, so that a run is not fitted twice."""
     found = []
     for run_id in run_ids:
-        result = page.long_work(
-            f"benchmark-{run_id}", compute.benchmark(page.view, run_id), label="Fit all calibrators"
-        )
+        result = long_work(f"benchmark-{run_id}", compute.benchmark(page.view, run_id), label="Fit all calibrators")
         if result is None:
             return None
         found.append(result)
@@ -194,49 +180,6 @@ def before_and_after(page: Page, result: BenchmarkResult) -> None:
             title = f"{CALIBRATORS[method].label}: ECE {shown.summary.ece:.4f}. {diagram_title(shown.table)}"
             figure = diagram(shown.table, page.theme, title=title, height=420)
             page.figure(figure, f"reliability-{key}", alt=f"Reliability diagram. {title}")
-
-
-def all_cells(page: Page) -> None:
-    """Every cell of the cache, some methods in the figure and all of them in the table; then the clipped targets."""
-    scores = long_work("every-run", compute.every_run(page.view), label="Fit all calibrators on every run", start=False)
-    if scores is None:
-        return
-    if scores.empty:
-        page.text("No run of this cache has logits and labels, so no calibrator can be fitted.")
-        return
-    _cells(page, compute.every_cell(page.view, scores))
-
-
-@fragment
-def _cells(page: Page, cells: pd.DataFrame) -> None:
-    left, right = st.columns([1, 3])
-    chosen = left.selectbox("Metrics", list(_SETS), key="cells-metrics", bind="query-params")
-    methods = right.multiselect(
-        "Methods", [name for name in CALIBRATORS if name in set(cells["method"])], _SHOWN, format_func=full_name,
-        key="cells-methods", bind="query-params",
-    )  # fmt: skip
-    metrics = _SETS[chosen]
-    routed = cells[(cells["n_layers"] > 0) & cells["metric"].isin(metrics)]
-    if chosen == _CLIPPING:
-        methods, pooled = [*FAMILY], routed[(routed["cell"] == compute.POOLED) & (routed["method"] == ROUTING)]
-        title = f"AR-CondCal clips {percent(pooled['mean'].sum(), 2)} of all targets"
-    else:
-        title = plots.lowest_in(routed, metrics)
-    figure = plots.across_cells(routed, methods, metrics, title, page.theme)
-    page.figure(figure, "cells", alt="Calibrators in every cell with a routing profile")
-    page.caption("Marks: mean over seeds; lines: ± one standard deviation, where a cell has several seeds.", "cells")
-    kept = cells[cells["metric"].isin(metrics)]
-    wide = kept.pivot_table(
-        index=["cell", "method"], columns="metric", values=["mean", "std"], sort=False, dropna=False
-    )
-    names = {"cell": "Cell", "name": "Method"}
-    frame = wide.index.to_frame(index=False)
-    frame["name"] = [full_name(method) for method in frame["method"]]
-    for metric, label in metrics.items():
-        frame[metric], frame[f"{metric}_std"] = wide["mean", metric].to_numpy(), wide["std", metric].to_numpy()
-        spread = {f"{metric}_std": f"{label}, ± over seeds"} if frame[f"{metric}_std"].notna().any() else {}
-        names |= {metric: label} | spread
-    page.table(frame, "cells", names=names, formats=dict.fromkeys(list(names)[2:], "%.4f"))
 
 
 def _choose_metric(frame: pd.DataFrame, key: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.shell.headline import Headline
+from app.shell.headline import Headline, State
 from engine.controls import VERDICT
 from engine.core.labels import capital, format_p, percent
 from engine.features.search import FeatureSearch
@@ -12,9 +12,11 @@ from engine.paper import Reading
 from engine.paper.claims import ClaimResult
 from engine.verdict import Verdict
 from engine.verdict.cache import CacheVerdict
-from engine.verdict.shown import STATES
 from engine.verdict.wording import controls_sentence
 
+_OF_OUTCOME: Mapping[str, State] = {
+    "evidence": "evidence", "no_evidence": "no_evidence", "unreliable": "cannot_tell", "untestable": "cannot_tell",
+}  # fmt: skip
 BENCHMARK: Mapping[str, Headline] = {
     "better": Headline("evidence", "AR-CondCal is better than both of its controls in this comparison"),
     "one_control": Headline("no_evidence", "AR-CondCal is better than one control only"),
@@ -46,7 +48,7 @@ PROBES: Mapping[str, Headline] = {
 
 def of_answer(verdict: Verdict | CacheVerdict) -> Headline:
     """Overview, Matched-confidence gap and Your data: the verdict itself."""
-    return Headline(STATES[verdict.outcome], verdict.answer)
+    return Headline(_OF_OUTCOME[verdict.outcome], verdict.answer)
 
 
 def of_sweep(verdict: CacheVerdict) -> Headline:
@@ -85,10 +87,8 @@ def of_null(verdict: Verdict) -> tuple[Headline, str]:
 
 def of_controls(verdict: Verdict) -> tuple[Headline, str]:
     """Controls: what the test detects, and how often it is wrong."""
-    if verdict.negative is None:
-        return Headline("cannot_tell", "Not known yet"), "The answer appears once the controls have been simulated."
     answer, detail = controls_sentence(verdict)
-    sound = not verdict.negative.broken(VERDICT)
+    sound = verdict.negative is not None and not verdict.negative.broken(VERDICT)
     return Headline("measured" if sound else "cannot_tell", answer), detail
 
 

@@ -4,35 +4,39 @@ import pandas as pd
 import streamlit as st
 
 from app.compute import mechanism as compute
-from app.compute import paper
-from app.compute.cache import run_table
 from app.compute.reliability import diagram
 from app.plots import mechanism as plots
-from app.shell.long_work import long_work
 from app.shell.page import Page
 from app.state.selection import feature_label
-from engine.core.labels import ensemble_size, name_cells
+from app.state.view import View
+from engine.core.labels import ensemble_size
 
 
-def depth(page: Page) -> None:
-    """The profile of the run."""
-    profile, routed = compute.depth(page.view), page.view.row["n_layers"] > 0
-    if profile is None:
-        page.text(
-            "This run has neither a routing profile nor other columns by layer, so routing across depth cannot be "
-            "shown."
-        )
-        return
-    if not routed:
-        page.text("No routing profile: the run's own extra columns, in their own units, are shown instead.")
-    quantity = plots.ENTROPY if routed else "value (its own unit)"
-    figure = plots.depth_profile(profile, page.theme, quantity=quantity)
-    page.figure(figure, "depth", alt=f"Mean by layer. {figure.layout.title.text}")
+def depth(page: Page, views: list[tuple[View, str]]) -> None:
+    """The profile of the run, and of the one to compare with."""
+    for column, (view, key) in zip(st.columns(len(views)), views, strict=True):
+        with column:
+            if len(views) > 1:
+                page.caption(view.label)
+            if diagram(view) is None:
+                page.text("No sample of this run is in the slice.")
+                continue
+            profile = compute.depth(view)
+            if profile is None:
+                page.text(
+                    "This run has neither a routing profile nor other columns by layer, so routing across depth "
+                    "cannot be shown."
+                )
+                continue
+            routed = view.row["n_layers"] > 0
+            if not routed:
+                page.text("No routing profile: the run's own extra columns, in their own units, are shown instead.")
+            quantity = plots.ENTROPY if routed else "value (its own unit)"
+            page.figure(plots.depth_profile(profile, page.theme, quantity=quantity), key, alt="Mean by layer")
 
 
-def samples(page: Page) -> None:
+def samples(page: Page, name: str) -> None:
     """One feature over samples: by outcome, and against the error."""
-    name = compute.stand_in(page.view)
     label = feature_label(name)
     found = compute.relation(page.view, name)
     left, right = st.columns(2)
@@ -49,40 +53,23 @@ def samples(page: Page) -> None:
         compute.correlations(page.view),
         "features",
         names={
-            "feature": "Feature", "value": "Rank correlation", "interval": "95 % interval", "p_value": "p",
+            "feature": "Feature", "spearman": "Rank correlation", "interval": "95 % interval", "p": "p",
             "separation": "P(wrong higher)", "mean_correct": "Mean, correct", "mean_wrong": "Mean, wrong",
         },
-        formats={"value": "%.3f", "p_value": "p", "separation": "%.3f", "mean_correct": "%.4f", "mean_wrong": "%.4f"},
+        formats={"spearman": "%.3f", "separation": "%.3f", "mean_correct": "%.4f", "mean_wrong": "%.4f"},
     )  # fmt: skip
 
 
 def training(page: Page) -> None:
-    """Entropy, accuracy and loss through training."""
+    """Entropy through training."""
     found, names = compute.training(page.view)
     if found is None:
         page.text("No entropy was recorded during the training of this run.")
         return
-    single = compute.single_model(page.view)
-    if single != page.view.selection.run_id:
+    if compute.single_model(page.view) != page.view.selection.run_id:
         page.caption("Training of the single model whose last sampled epochs make this ensemble.")
     page.caption("Colour: mean routing entropy over samples, 1 for an even mix of all alternatives.")
     page.figure(plots.training_map(found, names, page.theme), "training", alt="Mean entropy by layer and epoch")
-    recorded = run_table(page.view.cache, single, "epoch_metrics")
-    if len(recorded):
-        page.figure(plots.training_curves(recorded, page.theme), "curves", alt="Accuracy and loss by epoch")
-
-
-def ensembles(page: Page) -> None:
-    """What the ensemble changes in the raw errors, of every model that has one."""
-    found = long_work("ensembles", paper.source(page.view, "ensembles"), label="Read the ensembles")
-    if found is None:
-        return
-    if found.empty:
-        page.text("This cache holds no ensemble of the last epochs of a model with routing.")
-        return
-    changes = found.join(name_cells(page.view.runs)["cell"], on="run_id").sort_values("cell")
-    page.figure(plots.ensembles(changes, page.theme), "ensembles", alt="Change of errors by the ensemble, by cell")
-    page.caption("All samples, without calibration; tertiles of the spread of routing entropy over depth.")
 
 
 def ensemble(page: Page) -> None:
@@ -91,6 +78,9 @@ def ensemble(page: Page) -> None:
     if pair is None:
         page.text("This cache does not hold both the last epoch and an ensemble of the last epochs of this model.")
         return
+    profiles = [compute.depth(view) for view in pair if view.row["n_layers"]]
+    if len(profiles) == 2:
+        page.figure(plots.ensemble(*profiles, page.theme), "ensemble", alt="Mean entropy of last epoch and ensemble")
     rows = []
     size = ensemble_size(pair[1].row["suite"])
     for model, view in zip(("last epoch", f"ensemble of {size} epochs"), pair, strict=True):

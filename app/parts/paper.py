@@ -1,29 +1,23 @@
 """Parts of the Paper page: published tables beside this cache, the paper's statements, and its conclusions."""
 
-import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
 
 from app.compute import paper as compute
-from app.registry import page_for
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
 from app.shell.wording import typeset
-from app.state.links import run_query
-from app.state.selection import feature_label
 from app.state.view import CacheView, View
 from engine.core.labels import BACKBONES, DATASETS, capital, counted, is_ensemble
 from engine.paper import COUNTERPARTS, FURTHER, SOURCES, Evidence, Reading, counterparts
 from engine.paper import claims as audit
 from engine.paper.claims import ClaimResult
 from engine.paper.conclusions import as_frame
-from engine.paper.figures import BESIDE, FIGURES, nearest_run
 from engine.paper.published import TABLES
 
 _MARKS = {"supported": "●", "not supported": "○", "not answerable": "–", "not computed": "…"}
@@ -43,26 +37,6 @@ class PublishedView(CacheView):
             "routing entropy, AR-CondCal on its spread over depth · Only the cache setting in the sidebar affects this "
             f"page · cache {self.cache.fingerprint}"
         )
-
-
-def gallery(page: Page, cells: pd.DataFrame) -> None:
-    """Every figure and table of the paper, with a link to the view that draws it from this cache.
-
-    cells : a run of each cell, of which the one most like the paper's is opened.
-    """
-    links, view, names = [], page.view, page.view.names
-    for entry in FIGURES:
-        run_id, beside = (nearest_run(like, cells) for like in (entry.like, entry.settings.get(BESIDE, "").split()))
-        query = run_query(view, run_id or view.selection.run_id) | dict(entry.settings)
-        query |= {"feature": feature_label(query["feature"])} | ({BESIDE: names[beside].full} if beside else {})
-        shown = f"<a href='{html.escape(f'{entry.page}?{urlencode(query)}', quote=True)}' target='_self'>{{}}</a>"
-        title = html.escape(f"{entry.number}: {entry.title}")
-        where = f"{page_for(entry.page).title}{', ' * ('tab' in query)}{query.get('tab', '')}"
-        links.append(f"<li style='break-inside:avoid;margin:0 0 .4rem'>{shown.format(title)}"
-                     f"<br><small>{html.escape(where)}</small></li>")  # fmt: skip
-        page.note(f"{entry.number}: {entry.title} ({where})")
-    st.html(f"<ul style='columns:18rem 3;list-style:none;padding:0;margin:0'>{''.join(links)}</ul>")
-    page.caption("Where the paper shows one model, the link opens the run of this cache that is most like it.")
 
 
 def quantities(paper: pd.DataFrame) -> list[str]:

@@ -11,10 +11,7 @@ from app.plots import probes as plots
 from app.shell.fragment import fragment
 from app.shell.long_work import long_work
 from app.shell.page import Page
-from app.shell.presenter import controls_and_figure
-from engine.core.labels import name_cells
 from engine.probes import Descriptor, ProbeResult
-from engine.probes.sweep import INPUTS
 from engine.verdict.probes import STEPS, Step, judge_probe_sweep
 
 _WIDTHS, _EPOCHS = (1, 2, 4, 8, 16, 32, 64), (25, 50, 100, 200, 400, 800)
@@ -100,7 +97,7 @@ def numbers(page: Page, result: ProbeResult, shown: tuple[str, ...], given: Desc
 @fragment
 def predictions(page: Page, result: ProbeResult, given: Descriptor) -> None:
     """Whether a probe's predictions come true; the choice redraws this part only."""
-    left, right = controls_and_figure()
+    left, right = st.columns([1, 3])
     with left:
         labels = {plots.probe_label(probe, given.kind): probe for probe in result.groups}
         label = st.radio("Probe", labels, key="probe", bind="query-params", index=min(3, len(labels) - 1))
@@ -126,13 +123,11 @@ def sweep(page: Page, settings: Settings) -> None:
     if found is None:
         st.caption("All samples and all layers of each run, with the settings above; ensembles are left out.")
         return
-    page.text(judge_probe_sweep(found).sentence)
-    groups = found.groups.assign(row=name_cells(found.groups)["cell"])
-    page.figure(plots.pooled_contrasts(groups, page.theme), "pooled", alt="Contrasts of every cell")
-    cells = found.by_cell.assign(cell=name_cells(found.by_cell)["cell"])
-    rows = pd.concat([cells, found.pooled.assign(cell="All runs")])
-    rows["r2"] = [f"{mean:.4f} ± {std:.4f}" for mean, std in zip(rows["mean"], rows["std"], strict=True)]
-    table = rows.pivot_table(index=["cell", "n_runs"], columns="probe", values="r2", aggfunc="first", sort=False)
-    probes = {probe: plots.probe_label(probe, "routing") for probe in INPUTS if probe in table}
-    page.table(table.reset_index(), "pooled", names={"cell": "Held-out R² in", "n_runs": "Runs", **probes})
-    page.caption("Mean ± standard deviation over runs.")
+    page.text(judge_probe_sweep(found.sweep).sentence)
+    page.figure(plots.pooled_contrasts(found.contrasts, page.theme), "pooled", alt="Contrasts of every run by cell")
+    pooled = found.sweep.pooled
+    page.table(
+        pooled.assign(name=[plots.probe_label(probe, "routing") for probe in pooled["probe"]]), "pooled",
+        names={"name": "Probe", "mean": "R², mean over runs", "std": "Std over runs", "n_runs": "Runs"},
+        formats={"mean": "%.4f", "std": "%.4f"},
+    )  # fmt: skip

@@ -5,19 +5,14 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from app.compute import reliability as compute
-from app.compute.mechanism import ensemble_pair
 from app.plots import reliability as plots
-from app.shell.long_work import long_work
+from app.report.study import Diagram
 from app.shell.page import Page
-from engine.benchmark.setup import ROUTING
 from engine.calibrators import CALIBRATORS
-from engine.core.labels import ensemble_size, signed
-from engine.metrics.reliability import Diagram
 
 SCOPES = {"cells": "every other cell, one run each", "cell": "this cell, other seeds and ensembles"}
-DEFAULT_METHODS = ["none", "ts", "rcmmc", ROUTING]
-"""The paper's four columns."""
-MOST_RUNS, MOST_CELLS = 12, 4
+DEFAULT_METHODS = ["none", "ts", "isotonic"]
+MOST_RUNS = 12
 PER_ROW = 3
 BINS = {
     "bin": "Bin", "lower": "From", "upper": "To", "count": "Samples", "mean_confidence": "Mean confidence",
@@ -47,30 +42,23 @@ def small_multiples(page: Page, panels: Sequence[tuple[str, Diagram]], key: str)
 
 
 def calibrators(page: Page) -> None:
-    """Any calibrators on any cells, the chosen run's first, fitted on one half and shown on the other."""
-    names = {page.view.names[run_id].full: run_id for run_id in compute.cells_like(page.view)}
-    if not names:
-        page.text("No run of this cache has logits, so no calibrator can be fitted.")
-        return
-    left, right = st.columns(2)
-    chosen = left.multiselect("Runs", names, list(names)[:MOST_CELLS], key="grid-cells", bind="query-params")
-    methods = right.multiselect(
+    """Any calibrators, fitted on one half and shown on the other."""
+    methods = st.multiselect(
         "Calibrators", list(CALIBRATORS), DEFAULT_METHODS, format_func=lambda name: CALIBRATORS[name].label,
         key="methods", bind="query-params",
     )  # fmt: skip
-    if not chosen or not methods:
-        return
-    work = compute.grid(page.view, [names[name] for name in chosen], methods)
-    found = long_work("reliability-grid", work, label="Fit these calibrators on each run")
-    if found is None:
-        return
-    best = [min(row, key=lambda name: row[name].summary.ece) for row in found.values()]
-    title = f"Lowest ECE in each row: {', '.join(best)}"
-    page.figure(plots.diagram_grid(found, page.theme, title=title), "calibrator-grid", alt="Reliability diagrams")
-    page.caption(
-        "Population: benchmark, the evaluated half; the slice does not apply. Bars: accuracy; red: over-confident, "
-        "blue: under-confident, against the mean confidence of the bin."
-    )
+    shown, problems = compute.calibrated_by(page.view, methods)
+    if shown:
+        page.caption(
+            f"Population: benchmark. Fitted on {shown[0].n_calibration:,} samples of the run, shown on the other "
+            f"{shown[0].n_evaluation:,}; the slice does not apply."
+        )
+        small_multiples(page, [(found.label, found.diagram) for found in shown], "calibrator")
+    for note in problems:
+        page.text(f"Not shown: {note}.")
+    for found in shown:
+        if found.note:
+            page.text(f"{found.label}: {found.note}")
 
 
 def run_grid(page: Page) -> None:
@@ -83,25 +71,6 @@ def run_grid(page: Page) -> None:
     if len(ids) > MOST_RUNS:
         page.text(f"The first {MOST_RUNS} of {len(ids)} runs are shown; choose any other in the sidebar.")
     small_multiples(page, panels, "run")
-
-
-def worst_tertile(page: Page) -> None:
-    """How worst-tertile ECE is made: the ECE of each tertile, and which is worst; beside the ensemble's."""
-    pair = ensemble_pair(page.view)
-    views = {page.view.names[page.view.selection.run_id].run: page.view}
-    if pair is not None:
-        views = {"last epoch": pair[0], f"ensemble of {ensemble_size(pair[1].row['suite'])} epochs": pair[1]}
-    rows = {name: found for name, view in views.items() if (found := compute.by_tertile(view))}
-    if not rows:
-        page.text(f"The tertiles cannot be drawn: {page.view.missing}.")
-        return
-    worst = {name: max(row, key=lambda tertile: row[tertile].summary.ece) for name, row in rows.items()}
-    eces = [rows[name][tertile].summary.ece for name, tertile in worst.items()]
-    title = f"The {next(iter(worst.values()))} of {page.view.feature_label} is worst: ECE {eces[0]:.4f}"
-    title += f"; worst of the ensemble {eces[1]:.4f} ({signed(eces[1] - eces[0], 4)})" if len(eces) > 1 else ""
-    figure = plots.diagram_grid(rows, page.theme, title=title, marked=set(worst.items()))
-    page.figure(figure, "worst-tertile", alt="Reliability diagram of each tertile, the worst marked")
-    page.caption("Worst-tertile ECE is the largest ECE of the three tertiles of the chosen feature on these samples.")
 
 
 def tertiles(page: Page) -> None:

@@ -168,7 +168,7 @@ def _take(table: Table, mapping: ColumnMapping) -> None:
     except RouteCalError as error:
         st.session_state[_REFUSED] = str(error)
         return
-    st.session_state["cache"] = OWN[0]
+    st.session_state["cache"] = OWN
     set_slice(Slice())
     if "population" in st.session_state:
         st.session_state["population"] = "diagnostic"
@@ -185,5 +185,5 @@ def offer_removal() -> None:
         own().let_go()
         st.session_state.update({"cache": available_caches()[0].name, _EXAMPLE: False})
 
-    if own().caches:
+    if own().cache is not None:
         st.button("Remove my data", on_click=remove)

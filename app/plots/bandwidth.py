@@ -1,4 +1,4 @@
-"""The kernel family over many bandwidths: slices and scores at one stop, and the surface at one setting."""
+"""The kernel family over many bandwidths: a figure that follows its own slider, and the surface at one setting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ SHOWN = ("ece", "worst_tertile_ece", "nll")
 _TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8)
 _LIMIT = 0.95
 """Of the axis of multiples, in powers of ten; its outermost stops are at 0.903."""
-_LEAST, _ROW, _GAP, _HEAD, _FOOT = 290, 62, 12, 36, 56
-"""Pixels at normal size: the slices, a row of scores, the space between, the names of the marks, the axes."""
+_LEAST, _ROW, _GAP, _HEAD, _FOOT = 290, 62, 12, 36, 100
+"""Pixels at normal size: the slices, a row of scores, the space between, the names of the marks, the slider."""
 _LEFT, _RIGHT = 0.42, 0.55
 """Shares of the width at which the slices end and the scores begin."""
 
@@ -85,6 +85,10 @@ class Path:
     curves: BandwidthCurves | None
 
     @property
+    def start(self) -> int:
+        return LAB_MULTIPLIERS.index(1.0)
+
+    @property
     def has_routing(self) -> bool:
         return self.shrinkage[0] is not None
 
@@ -125,7 +129,7 @@ def _range(parts: Sequence[pd.Series]) -> list[float]:
 
 
 def _changes(path: Path, position: int) -> list[dict[str, object]]:
-    """What every trace that moves with the slider shows at one of its stops."""
+    """What a frame says about every trace that changes with the slider, at one of its stops; the rest of it stays."""
     found, here = path.slices[position], LAB_MULTIPLIERS[position]
     curves = (*found.tertiles.values(), *found.controls.values())
     changes: list[dict[str, object]] = [{"y": values} for values in curves]
@@ -147,9 +151,9 @@ def _marked(x: float, values: Sequence[float], text: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _moving(path: Path, position: int, theme: Theme) -> list[dict[str, object]]:
-    """Every trace that changes with the slider, at one of its stops."""
-    found = path.slices[position]
+def _moving(path: Path, theme: Theme) -> list[dict[str, object]]:
+    """Every trace that changes with the slider, at its start."""
+    found = path.slices[path.start]
     curve = {
         "x": found.confidence, "mode": "lines",
         "hovertemplate": "confidence %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>",
@@ -170,7 +174,7 @@ def _moving(path: Path, position: int, theme: Theme) -> list[dict[str, object]]:
     ]  # fmt: skip
     members = [path.methods for _ in path.metrics] + [["nw_conf_routing"]] * path.has_routing
     styles += [_mark_style(methods, row, theme) for row, methods in enumerate(members, start=2)]
-    return [style | change for style, change in zip(styles, _changes(path, position), strict=True)]
+    return [style | change for style, change in zip(styles, _changes(path, path.start), strict=True)]
 
 
 def _mark_style(methods: Sequence[str], row: int, theme: Theme) -> dict[str, object]:
@@ -219,10 +223,14 @@ def _resting(path: Path) -> tuple[list[go.Scatter], list[str], list[list[float]]
     return traces, titles, ranges
 
 
-def live(path: Path, position: int, theme: Theme) -> go.Figure:
-    """Slices along confidence at one stop of the path; beside them scores over all stops, this one marked."""
+def live(path: Path, theme: Theme) -> go.Figure:
+    """Slices along confidence, beside them scores over the slider that moves both while it is dragged.
+
+    The slider needs no server: every stop is a frame of the figure, so it also works in an exported page.
+    """
     scale = theme.font_size / 14
     resting, titles, ranges = _resting(path)
+    moving = _moving(path, theme)
     rows = len(titles)
     pixels = max(_LEAST, _HEAD + rows * _ROW + (rows - 1) * _GAP)
     fig = figure(theme, title=_title(path), x="confidence", y="accuracy, smoothed")
@@ -238,7 +246,7 @@ def live(path: Path, position: int, theme: Theme) -> go.Figure:
         axes["xaxis2"] = {
             **fig.layout.xaxis.to_plotly_json(), "anchor": f"y{rows + 1}", "type": "log", "range": [-_LIMIT, _LIMIT],
             "tickvals": _TICKS, "ticktext": [f"{tick:g}" for tick in _TICKS],
-            "domain": [_RIGHT, 1], "title": {"text": "bandwidth, in multiples of Scott's"},
+            "domain": [_RIGHT, 1], "title": None,  # the slider below it says what it shows
         }  # fmt: skip
         if titles[-1] == "gap<br>kept":
             axes[f"yaxis{rows + 1}"]["tickformat"] = ".0%"
@@ -250,11 +258,38 @@ def live(path: Path, position: int, theme: Theme) -> go.Figure:
         height=round((pixels + _FOOT + 40) * scale),
         margin={"l": 70, "r": 16, "t": 16, "b": round(_FOOT * scale)},
         legend={"orientation": "h", "yref": "paper", "yanchor": "bottom", "y": 1.01, "x": 0},
+        sliders=[_slider(path.start, _RIGHT if rows else 0, theme)],
         annotations=_mark_labels(path, pixels, theme) if rows else (),
         shapes=_mark_lines(path, pixels, theme) if rows else (),
     )
-    fig.add_traces([*resting, *_moving(path, position, theme)])
+    fig.add_traces([*resting, *moving])
+    places = list(range(len(resting), len(resting) + len(moving)))
+    fig.frames = [
+        {"name": str(position), "traces": places, "data": _changes(path, position)}
+        for position in range(len(LAB_MULTIPLIERS))
+    ]
     return fig
+
+
+def _slider(start: int, left: float, theme: Theme) -> dict[str, object]:
+    steps = [
+        {
+            "label": stop_label(multiplier), "method": "animate",
+            "args": [
+                [str(position)],
+                {"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}},
+            ],
+        }
+        for position, multiplier in enumerate(LAB_MULTIPLIERS)
+    ]  # fmt: skip
+    share = (1 - left) * np.log10(LAB_MULTIPLIERS[-1]) / _LIMIT  # the handle stands under its place on the axis
+    return {
+        "active": start, "steps": steps, "x": (1 + left - share) / 2, "len": share, "y": 0, "yanchor": "top",
+        "pad": {"t": 28 * theme.font_size / 14}, "bgcolor": theme.grid, "bordercolor": theme.muted,
+        "activebgcolor": METHOD_COLOURS["nw_conf_routing"], "tickcolor": theme.muted, "minorticklen": 4,
+        "font": {"color": theme.text}, "transition": {"duration": 0},
+        "currentvalue": {"prefix": "Drag the bandwidth: ", "suffix": " Scott's", "font": {"size": theme.font_size}},
+    }  # fmt: skip
 
 
 def _marks_of(path: Path) -> dict[str, float]:

@@ -1,12 +1,11 @@
 """Figures of the benchmark: dots and intervals per metric, contrasts, calibration sizes, ranks over splits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import Series, dot_panels
 from app.plots.theme import (
     METHOD_COLOURS,
     METHOD_SYMBOLS,
@@ -19,12 +18,11 @@ from app.plots.theme import (
     translucent,
 )
 from engine.benchmark import METRICS, Scoreboard
-from engine.benchmark.setup import REFERENCE, ROUTING
+from engine.benchmark.setup import REFERENCE
 from engine.calibrators import CALIBRATORS
 from engine.core.labels import FIRST, METHODS
 
 _ROW, _ROUND = 22, 84
-_HOLLOW = ("circle-open", "square-open", "triangle-up-open", "triangle-down-open", "cross-open", "x-open", "star-open")
 
 
 def short_name(method: str) -> str:
@@ -151,28 +149,6 @@ def _with_points(
         )
     )  # fmt: skip
     return fig
-
-
-def across_cells(
-    cells: pd.DataFrame, methods: Sequence[str], metrics: Mapping[str, str], title: str, theme: Theme
-) -> go.Figure:
-    """Some methods in every cell: mean and spread over seeds, a panel for each metric (with the title of its axis)."""
-    grey = dict(zip([name for name in methods if name not in METHOD_SYMBOLS], 2 * _HOLLOW, strict=False))
-    symbols = grey | METHOD_SYMBOLS | {REFERENCE: "line-ns"}
-    series = {name: Series(short_name(name), method_colour(name, theme), symbols[name]) for name in methods}
-    rows = cells.rename(columns={"cell": "row", "method": "series", "metric": "quantity"})
-    return dot_panels(rows, series, metrics, theme, title=title)
-
-
-def lowest_in(cells: pd.DataFrame, metrics: Mapping[str, str]) -> str:
-    """`AR-CondCal is lowest of all methods in ECE in 2 of 16 cells, in AdaECE in 1`."""
-    found, n = [], cells["cell"].nunique()
-    for metric, label in metrics.items():
-        kept = cells[(cells["metric"] == metric) & (cells["method"] != REFERENCE)]
-        least = kept["mean"] == kept.groupby("cell")["mean"].transform("min")
-        found.append((label, int((least & (kept["method"] == ROUTING)).sum())))
-    of = [f"{label} in {k}{f' of {n} cells' if position == 0 else ''}" for position, (label, k) in enumerate(found)]
-    return f"AR-CondCal is the lowest of all methods for {', '.join(of)}"
 
 
 def contrast_panel(contrasts: pd.DataFrame, metric: str, theme: Theme) -> go.Figure:

@@ -1,8 +1,5 @@
 """Figures of the matched-confidence gap."""
 
-from collections.abc import Iterable
-from dataclasses import replace
-
 import numpy as np
 import plotly.graph_objects as go
 
@@ -17,8 +14,6 @@ from app.plots.theme import (
     reference,
     translucent,
 )
-from app.state.cells import bin_cell, tertile_range
-from engine.core.binning import TERTILES
 from engine.core.labels import RUNGS, capital, format_p, signed
 from engine.core.types import FloatArray, IntArray
 from engine.gaps import DecileEffect, GapResult, PermutationResult
@@ -26,12 +21,6 @@ from engine.gaps import DecileEffect, GapResult, PermutationResult
 
 def _centres(n_bins: int) -> FloatArray:
     return (np.arange(n_bins) + 0.5) / n_bins
-
-
-def _cells(gap: GapResult, name: str, bins: Iterable[int]) -> dict[str, list[str]]:
-    """What the points of a tertile stand for: its samples in these bins."""
-    third = tertile_range(TERTILES.index(name), gap.contingency.cuts)
-    return {"cells": [replace(bin_cell(int(number), gap.n_bins), feature=third).code for number in bins]}
 
 
 def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = False) -> go.Figure:
@@ -73,7 +62,7 @@ def tertile_curves(test: PermutationResult, theme: Theme, *, show_mid: bool = Fa
                     "size": np.where(counted, 10, 6).tolist(),
                     "opacity": np.where(counted, 1.0, 0.45).tolist(),
                 },
-                customdata=count[filled].tolist(), meta=_cells(gap, name, np.flatnonzero(filled)),
+                customdata=count[filled].tolist(),
                 hovertemplate=f"{name} tertile<br>accuracy %{{y:.3f}}<br>%{{customdata}} samples<extra></extra>",
             )
         )  # fmt: skip
@@ -141,8 +130,7 @@ def support_bars(gap: GapResult, theme: Theme) -> go.Figure:
         fig.add_trace(go.Bar(x=[None], y=[None], name=f"{name} tertile", legendgroup=name, marker=solid))
         fig.add_trace(
             go.Bar(
-                x=_centres(gap.n_bins), y=bins[f"n_{name}"], meta=_cells(gap, name, range(gap.n_bins)),
-                name=f"{name} tertile", legendgroup=name, showlegend=False,
+                x=_centres(gap.n_bins), y=bins[f"n_{name}"], name=f"{name} tertile", legendgroup=name, showlegend=False,
                 offsetgroup=name, marker={"color": colours, "pattern": pattern},
                 hovertemplate=f"{name} tertile: %{{y}} samples<extra></extra>",
             )

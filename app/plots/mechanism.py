@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import Series, dot_panels
-from app.plots.theme import Theme, figure, list_axis, panels
-from engine.core.labels import capital, format_p
+from app.plots.theme import Theme, figure, list_axis
+from engine.core.labels import format_p
+from engine.core.types import FloatArray
 from engine.metrics.mechanism import DepthProfile, OutcomeComparison, RankCorrelation, TrainingEntropy
 
 ENTROPY = "routing entropy (0 to 1)"
@@ -154,42 +154,30 @@ def training_map(found: TrainingEntropy, names: dict[int, str], theme: Theme) ->
     return fig
 
 
-_CURVES = {"test_accuracy": "accuracy on the test set", "train_loss": "training loss"}
-
-
-def training_curves(recorded: pd.DataFrame, theme: Theme) -> go.Figure:
-    """What training recorded by epoch, a panel each: accuracy first, then the loss, then whatever else there is."""
-    names = sorted(recorded["name"].unique(), key=lambda name: (name not in _CURVES, name))
-    parts = {name: recorded[recorded["name"] == name].sort_values("epoch") for name in names}
-    first = parts[names[0]]
-    fig = panels(
-        theme, 1, len(names), height=300, horizontal_spacing=0.1,
-        title=f"{capital(_CURVES.get(names[0], names[0]))}: {first['value'].iloc[0]:.3f} in epoch "
-        f"{first['epoch'].iloc[0]}, {first['value'].iloc[-1]:.3f} in epoch {first['epoch'].iloc[-1]}",
-    )  # fmt: skip
-    for column, (name, part) in enumerate(parts.items(), 1):
+def ensemble(last: DepthProfile, both: DepthProfile, theme: Theme) -> go.Figure:
+    """Mean by layer of the last epoch (filled) and of the ensemble over the last sampled epochs (hollow)."""
+    difference: FloatArray = both.mean - last.mean
+    most = int(np.abs(difference).argmax())
+    fig = figure(
+        theme,
+        title=f"The two differ most at {last.names[most]}, by {difference[most]:+.3f}",
+        x=ENTROPY,
+        y="",
+        height=max(320, 170 + 26 * len(last.names)),
+    )
+    names = _layer_names(last)
+    for profile, name, symbol, shift in (
+        (last, "last epoch", "circle", -0.14),
+        (both, "ensemble", "diamond-open", 0.14),
+    ):
         fig.add_trace(
             go.Scatter(
-                x=part["epoch"], y=part["value"], mode="lines+markers", showlegend=False, name=name,
-                line={"color": theme.muted, "width": 2}, marker={"color": theme.text, "size": 7},
-                hovertemplate="epoch %{x}: %{y:.4f}<extra></extra>",
-            ), 1, column,
+                x=profile.mean, y=np.arange(len(names)) + shift, text=names, mode="markers", name=name,
+                marker={"color": theme.text, "size": 11, "symbol": symbol, "line": {"width": 2}},
+                error_x={"array": profile.std, "color": theme.muted, "thickness": 1.5, "width": 4},
+                customdata=profile.std,
+                hovertemplate=f"%{{text}}, {name}: %{{x:.3f}} ± %{{customdata:.3f}}<extra></extra>",
+            )
         )  # fmt: skip
-        fig.update_yaxes(title=_CURVES.get(name, name.replace("_", " ")), col=column)
-    fig.update_xaxes(title="epoch")
-    fig.update_layout(margin={"t": 48, "b": 56})
-    return fig
-
-
-def ensembles(changes: pd.DataFrame, theme: Theme) -> go.Figure:
-    """What an ensemble changes in the errors of a model, a row per cell: columns cell, ece, worst_tertile_ece."""
-    errors = {"ece": "change of ECE", "worst_tertile_ece": "change of worst-tertile ECE"}
-    rows = changes.melt("cell", list(errors), "quantity").groupby(["cell", "quantity"], sort=False)["value"]
-    table = rows.agg(mean="mean", std="std").reset_index().rename(columns={"cell": "row"}).assign(series="change")
-    lower = int((table["mean"] < 0)[table["quantity"] == "worst_tertile_ece"].sum())
-    fig = dot_panels(
-        table, {"change": Series("ensemble minus last epoch", theme.text, "circle")}, errors, theme,
-        title=f"Worst-tertile ECE of the ensemble is lower in {lower} of {table['row'].nunique()} cells",
-    )  # fmt: skip
-    fig.add_vline(x=0, line={"dash": "dash", "color": theme.muted, "width": 1.5})
+    list_axis(fig, names, _layer_title(last))
     return fig

@@ -1,13 +1,10 @@
 """Figures of the permutation null."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.theme import MATCHING_COLOURS, TEST_SYMBOLS, Theme, empty_figure, figure, observed, reference
-from app.state.cells import bin_cell, tertile_range
 from engine.core.labels import format_p
 from engine.gaps import STATISTICS, PermutationResult
 
@@ -48,12 +45,6 @@ def null_distribution(test: PermutationResult, theme: Theme) -> go.Figure:
     return fig
 
 
-def _outer_thirds(number: int, test: PermutationResult) -> str:
-    """What the gap of a bin (from 1) compares: its samples in the low and in the high third."""
-    cuts, cell = test.gap.contingency.cuts, bin_cell(int(number) - 1, test.gap.n_bins)
-    return ";".join(replace(cell, feature=tertile_range(third, cuts)).code for third in (0, 2))
-
-
 def bin_contributions(test: PermutationResult, theme: Theme) -> go.Figure:
     """Each bin's gap against its own null range: which bin makes the maximum?"""
     if test.gap.max_gap is None:
@@ -81,7 +72,6 @@ def bin_contributions(test: PermutationResult, theme: Theme) -> go.Figure:
             x=position, y=bins["gap"].abs(), mode="markers", name="observed",
             marker={"color": theme.text, "size": 11, "symbol": "diamond"},
             customdata=bins[["n_low", "n_high"]],
-            meta={"cells": [_outer_thirds(number, test) for number in bins["bin"]]},
             hovertemplate="bin %{x}: gap %{y:.3f}<br>%{customdata[0]} low, %{customdata[1]} high<extra></extra>",
         )
     )  # fmt: skip

@@ -75,16 +75,14 @@ def _tiles(rows: pd.DataFrame, theme: Theme, title: str, style: Style, lane: int
         go.Scatter(
             x=[text[0] for text in texts], y=[text[1] for text in texts], text=[text[2] for text in texts],
             mode="text", textfont={"color": [text[3] for text in texts], "size": theme.font_size}, showlegend=False,
-            hovertext=hovers, hovertemplate="%{hovertext}<extra></extra>", meta={"runs": rows["run_id"].tolist()},
+            hovertext=hovers, hovertemplate="%{hovertext}<extra></extra>",
         )
     )  # fmt: skip
     # Set, not updated: an update goes through what is there already, item by item.
     fig.layout.shapes = tiles
     fig.layout.annotations = [*fig.layout.annotations, *names]
     fig.update_layout(
-        hoverdistance=60,  # anywhere on a tile
-        margin_r=2,
-        xaxis={"visible": False, "range": [-0.5, max(len(columns), _FEWEST) - 0.5], "fixedrange": True},
+        margin_r=2, xaxis={"visible": False, "range": [-0.5, max(len(columns), _FEWEST) - 0.5], "fixedrange": True}
     )
     return fig
 

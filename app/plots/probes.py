@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import Series, dot_panels, row_figure
+from app.plots.rows import row_figure
 from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme, empty_figure, figure, observed, reference, translucent
 from engine.core.labels import format_p
 from engine.core.types import FloatArray
-from engine.probes import Contrast, ProbeResult, Reference
+from engine.probes import CONTRASTS, Contrast, ProbeResult, Reference
 from engine.probes.auditing import Kind
 
 UNDEFINED = "The error does not vary on the held-out half: R² is undefined."
@@ -222,21 +222,47 @@ def predicted_against_actual(groups: pd.DataFrame, probe: str, theme: Theme) -> 
     return fig
 
 
-def pooled_contrasts(groups: pd.DataFrame, theme: Theme) -> go.Figure:
-    """The three contrasts of every cell over its runs: columns row (the cell), contrast, mean, std, n_runs."""
-    if groups.empty:
+def pooled_contrasts(rows: pd.DataFrame, theme: Theme) -> go.Figure:
+    """The three contrasts of every run by cell: columns cell, run, contrast, estimate, low, high, p_value."""
+    if rows.empty:
         return empty_figure(theme, "No run has an error for a probe to explain.")
-    matched = groups[groups["contrast"] == "capacity_matched"]
-    raised = int((matched["mean"] > 0).sum())
-    marks = {
-        name: Series(contrast_label(name, "routing"), colour, symbol)
-        for name, (symbol, colour) in _CONTRAST_MARKS.items()
-    }
-    fig = dot_panels(
-        groups.assign(series=groups["contrast"], quantity="difference"), marks,
-        {"difference": "difference in held-out R²"}, theme,
-        title=f"At the same capacity routing raises R² in {raised} of {len(matched)} cells",
+    groups = rows.groupby("cell", sort=False)
+    cells = list(groups.groups)
+    matched = rows[rows["contrast"] == "capacity_matched"]
+    drawn = row_figure(
+        theme,
+        title=f"At the same capacity routing raises R² in {int((matched['estimate'] > 0).sum())} of {len(matched)} "
+        "runs",
+        x="difference in held-out R²",
+        cells=cells, n_lanes=[len(CONTRASTS)] * len(cells), lane=20, below=150,
     )  # fmt: skip
-    fig.add_vline(x=0, line={"dash": "dash", "color": theme.muted, "width": 1.5})
+    fig = drawn.figure
+    lanes = dict(zip(cells, drawn.lanes, strict=True))
+    for position, contrast in enumerate(CONTRASTS):
+        part = rows[rows["contrast"] == contrast]
+        heights = [lanes[cell][position] for cell in part["cell"]]
+        symbol, colour = _CONTRAST_MARKS[contrast]
+        label = contrast_label(contrast, "routing")
+        fig.add_trace(
+            go.Scatter(
+                x=[value for ends in zip(part["low"], part["high"], strict=True) for value in (*ends, None)],
+                y=[value for height in heights for value in (height, height, None)],
+                mode="lines", hoverinfo="skip", showlegend=False, name=f"{label}, interval",
+                line={"color": translucent(colour, 0.4), "width": 5},
+            )
+        )  # fmt: skip
+        fig.add_trace(
+            go.Scatter(
+                x=part["estimate"], y=heights, mode="markers", name=label,
+                marker={"symbol": symbol, "size": 11, "color": colour, "line": {"color": colour, "width": 2}},
+                customdata=part[["run", "low", "high"]],
+                hovertemplate=(
+                    "%{customdata[0]}<br>%{x:+.4f} [%{customdata[1]:+.4f}, %{customdata[2]:+.4f}]"
+                    f"<extra>{label.partition(':')[0]}</extra>"
+                ),
+            )
+        )  # fmt: skip
+    for own in drawn.lanes:
+        reference(fig, theme, x0=0, x1=0, y0=own[0] - drawn.lane / 2, y1=own[-1] + drawn.lane / 2)
     fig.update_xaxes(nticks=7, tickformat="+")
     return fig

@@ -1,13 +1,9 @@
 """Figures of calibration: diagrams, the tertile map and the classes."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.rows import lines_of
 from app.plots.theme import (
     OVER_CONFIDENT,
     UNDER_CONFIDENT,
@@ -15,14 +11,11 @@ from app.plots.theme import (
     empty_figure,
     figure,
     list_axis,
-    panels,
     reference,
     translucent,
 )
-from app.state.cells import Cell, bin_cell, tertile_range
 from engine.core.binning import TERTILES
 from engine.metrics.mechanism import ReliabilityMap
-from engine.metrics.reliability import Diagram
 
 _STRIP = 0.2
 _CLASSES_SHOWN = 24
@@ -53,12 +46,10 @@ def diagram(
     x: str = "confidence",
     y: str = "accuracy",
     small: bool = False,
-    cells: bool = False,
 ) -> go.Figure:
     """Accuracy against confidence by bin with 95 % intervals, over a histogram of the counts. Empty bins stay empty.
 
     small : one of many, too narrow for the words beside its marks.
-    cells : its bins are equally wide bins of the view's samples, which a click lists.
     """
     fig = figure(theme, title=title, x=x, y=y, height=height)
     reference(fig, theme, x0=0, y0=0, x1=1, y1=1)
@@ -87,7 +78,6 @@ def diagram(
                 "color": theme.text, "thickness": 1.3, "width": 4,
             },
             "customdata": rows[["count", "accuracy_low", "accuracy_high", "gap", "lower", "upper"]].to_numpy(),
-            "meta": {"cells": [bin_cell(number, len(table)).code for number in rows.index]} if cells else {},
             "hovertemplate": (
                 "bin %{customdata[4]:.3f} to %{customdata[5]:.3f}: %{customdata[0]:,} samples<br>"
                 "accuracy %{y:.3f} [%{customdata[1]:.3f}, %{customdata[2]:.3f}]<br>"
@@ -99,7 +89,6 @@ def diagram(
         "type": "bar", "x": (lower + upper) / 2, "width": (upper - lower) * 0.92, "y": table["count"].to_numpy(),
         "yaxis": "y2", "marker": {"color": theme.muted}, "showlegend": False,
         "customdata": np.column_stack([lower, upper]),
-        "meta": {"cells": [bin_cell(number, len(table)).code for number in table.index]} if cells else {},
         "hovertemplate": "%{customdata[0]:.3f} to %{customdata[1]:.3f}: %{y:,} samples<extra></extra>",
     })  # fmt: skip
     fig.add_traces(traces)
@@ -117,53 +106,6 @@ def diagram(
         "domain": [0, _STRIP], "anchor": "x", "title": {"text": "" if small else "samples", "standoff": 10},
         "nticks": 3, "rangemode": "tozero", "gridcolor": theme.grid, "zeroline": False, "automargin": True,
     }  # fmt: skip
-    return fig
-
-
-def diagram_grid(
-    rows: Mapping[str, Mapping[str, Diagram]], theme: Theme, *, title: str, marked: Collection[tuple[str, str]] = ()
-) -> go.Figure:
-    """A small diagram for every name of a row and a column, with its ECE; those `marked` as worst of their row.
-
-    Grey bars: accuracy; the coloured piece reaches to the mean confidence. A pair that is missing stays empty.
-    """
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    fig = panels(
-        theme, len(rows), len(columns), title=title, height=110 + (170 if len(rows) > 2 else 220) * len(rows),
-        shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.02, vertical_spacing=0.1 / len(rows),
-        column_titles=columns, row_titles=["<br>".join(lines_of(name, 18)) for name in rows],
-    )  # fmt: skip
-    for row, (name, found) in enumerate(rows.items(), 1):
-        for column, key in enumerate(columns, 1):
-            place = {"row": row, "col": column}
-            if key not in found:
-                fig.add_annotation(text="no samples", x=0.5, y=0.5, showarrow=False, **place)
-                continue
-            table, ece = found[key].table, found[key].summary.ece
-            filled = table[table["count"] > 0]
-            middle, width = (filled["lower"] + filled["upper"]) / 2, filled["upper"] - filled["lower"]
-            over = filled["gap"] < 0
-            inks = [translucent(OVER_CONFIDENT if way else UNDER_CONFIDENT, 0.6) for way in over]
-            for base, height, colour in ((0, "accuracy", theme.band), (filled["mean_confidence"], "gap", inks)):
-                fig.add_trace(
-                    go.Bar(
-                        x=middle, y=filled[height], base=base, width=width, showlegend=False, name=height,
-                        marker={"color": colour, "line": {"color": theme.muted, "width": 0.5}},
-                        customdata=filled[["count", "accuracy", "mean_confidence"]],
-                        hovertemplate=(
-                            "%{customdata[0]:,} samples<br>accuracy %{customdata[1]:.3f}, confidence "
-                            "%{customdata[2]:.3f}<extra></extra>"
-                        ),
-                    ), **place,
-                )  # fmt: skip
-            reference(fig, theme, x0=0, y0=0, x1=1, y1=1, **place)
-            text = f"<b>ECE {ece:.3f} ◀ worst</b>" if (name, key) in marked else f"ECE {ece:.3f}"
-            fig.add_annotation(text=text, x=0.03, y=1.0, xanchor="left", yanchor="top", showarrow=False, **place)
-    fig.update_xaxes(range=[0, 1], nticks=4)
-    fig.update_yaxes(range=[0, 1.04], nticks=4)
-    fig.update_xaxes(title="confidence", row=len(rows))
-    fig.update_yaxes(title="accuracy", col=1)
-    fig.update_layout(barmode="overlay", bargap=0, margin={"b": 56})
     return fig
 
 
@@ -211,17 +153,6 @@ def tertile_map(found: ReliabilityMap, label: str, theme: Theme) -> go.Figure:
             hovertemplate="%{x} tertile, confidence %{y}: %{z:+.3f}, %{customdata:,} samples<extra></extra>",
         )
     )  # fmt: skip
-    # A heat map takes no clicks: a mark that is not seen lies on each cell.
-    places = [(b, t) for b, t in np.ndindex(counts.shape) if counts[b, t]]
-    fig.add_trace(
-        go.Scatter(
-            x=[TERTILES[t] for _, t in places], y=[rows[b] for b, _ in places], mode="markers", hoverinfo="skip",
-            marker={"size": 36, "opacity": 0, "symbol": "square"}, showlegend=False, name="",
-            meta={"cells": [
-                replace(bin_cell(b, n_bins), feature=tertile_range(t, found.cuts)).code for b, t in places
-            ]},
-        )
-    )  # fmt: skip
     # The heat map picks its own text colour against a cell's colour; a blank cell has none to go by.
     for b, t in zip(*np.nonzero(np.isnan(gap) & (counts > 0)), strict=True):
         fig.add_annotation(
@@ -258,7 +189,6 @@ def class_gaps(table: pd.DataFrame, theme: Theme) -> go.Figure:
                 "color": theme.muted, "thickness": 1.5, "width": 4,
             },
             customdata=shown[["count", "accuracy", "mean_confidence", "ece"]],
-            meta={"cells": [Cell(predicted=int(label)).code for label in shown["predicted"]]},
             hovertemplate=(
                 "class %{text}: %{x:+.3f}<br>accuracy %{customdata[1]:.3f}, confidence %{customdata[2]:.3f}<br>"
                 "ECE %{customdata[3]:.3f}, %{customdata[0]:,} samples<extra></extra>"

@@ -1,13 +1,12 @@
 """Figures whose rows are cells: the name stands above its row, so that it fits a narrow column and a phone."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 import plotly.graph_objects as go
 
-from app.plots.theme import TEST_SYMBOLS, Theme, figure, list_axis, panels
+from app.plots.theme import TEST_SYMBOLS, Theme, figure
 
 _LINE, _GAP, _TOP = 19, 10, 16
 
@@ -91,47 +90,3 @@ def row_figure(
     }
     fig = figure(theme, title=title, x=x, y="", layout=layout)
     return RowFigure(fig, lanes, lane * scale, depth)
-
-
-@dataclass(frozen=True)
-class Series:
-    """One kind of mark of `dot_panels`."""
-
-    name: str
-    colour: str
-    symbol: str
-
-
-def dot_panels(
-    rows: pd.DataFrame, series: Mapping[str, Series], quantities: Mapping[str, str], theme: Theme, *, title: str
-) -> go.Figure:
-    """Names at the left, a panel for each quantity, in it a mark for each series with its spread.
-
-    rows : columns row, series, quantity, mean, std (missing: none drawn); rows are shown in their order.
-    series, quantities : marks and titles of axes, by the names used in `rows`.
-    """
-    names = list(dict.fromkeys(rows["row"]))
-    labels = ["<br>".join(lines_of(name, 26)) for name in names]
-    height = max(_LINE * max((label.count("<br>") + 1 for label in labels), default=1) + 6, 9 * len(series) + 8)
-    fig = panels(
-        theme, 1, len(quantities), title=title, height=130 + height * len(names), shared_yaxes=True,
-        horizontal_spacing=0.03,
-    )  # fmt: skip
-    for column, (quantity, axis) in enumerate(quantities.items(), 1):
-        for place, (key, mark) in enumerate(series.items()):
-            kept = rows[(rows["quantity"] == quantity) & (rows["series"] == key) & rows["mean"].notna()]
-            shift = 0.8 * ((place + 0.5) / len(series) - 0.5)
-            fig.add_trace(
-                go.Scatter(
-                    x=kept["mean"], y=[names.index(name) + shift for name in kept["row"]], mode="markers",
-                    name=mark.name, legendgroup=key, showlegend=column == 1, text=kept["row"],
-                    marker={"color": mark.colour, "symbol": mark.symbol, "size": 9, "line": {"width": 1.5}},
-                    error_x={"array": kept["std"].fillna(0), "color": mark.colour, "thickness": 2, "width": 0},
-                    customdata=kept["std"],
-                    hovertemplate=f"%{{text}}<br>{mark.name}: %{{x:.4f}} ± %{{customdata:.4f}}<extra></extra>",
-                ), 1, column,
-            )  # fmt: skip
-        fig.update_xaxes(title=axis, nticks=5, col=column)
-    list_axis(fig, labels, "")
-    fig.update_layout(margin={"l": 8, "t": 48})
-    return fig

@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.plots.rows import RowFigure, mark_of, row_figure
-from app.plots.theme import METHOD_COLOURS, OTHER_METHOD, Theme, empty_figure, figure, panels, reference
+from app.plots.theme import OTHER_METHOD, Theme, empty_figure, figure, reference
 from engine.core.labels import TESTS, counted
 from engine.gaps.pooled import PooledEffect
 
@@ -61,7 +61,6 @@ def effects(rows: pd.DataFrame, cells: pd.DataFrame, whole: PooledEffect, reach:
             x=kept["primary_effect"], y=heights, mode="markers", name="effect, a seed each",
             marker=mark_of("primary", theme, size=7),
             customdata=kept[["run", "effect_low", "effect_high", "primary_p", "p_value"]],
-            meta={"runs": kept["run_id"].tolist()},
             hovertemplate=(
                 "%{customdata[0]}<br>%{x:+.4f} [%{customdata[1]:+.4f}, %{customdata[2]:+.4f}], "
                 "trend p = %{customdata[3]:.3g}, with shape p = %{customdata[4]:.3g}<extra></extra>"
@@ -156,7 +155,6 @@ def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
             x=kept[measure], y=heights, mode="markers", name=f"{name}, a seed each",
             marker=_OVER_LINE | {"color": theme.paper, "line": {"color": theme.text, "width": 2}},
             customdata=kept[["run", f"{measure}_low", f"{measure}_high", "paper_p"]],
-            meta={"runs": kept["run_id"].tolist()},
             hovertemplate=(
                 f"%{{customdata[0]}}<br>{name} %{{x:.4f}} [%{{customdata[1]:.4f}}, %{{customdata[2]:.4f}}]"
                 "<br>p of the largest gap %{customdata[3]:.3g}<extra></extra>"
@@ -165,40 +163,6 @@ def forest(rows: pd.DataFrame, measure: str, theme: Theme) -> go.Figure:
     )  # fmt: skip
     marks = [measure, f"{measure}_high", *(["null_high"] if measure == "max_gap" else [])]
     _from_zero(fig, kept[marks].max().max())
-    return fig
-
-
-def block_sizes(table: pd.DataFrame, theme: Theme) -> go.Figure:
-    """Errors by block size, a panel for each backbone and data set; `table` as the paper's counterpart has it."""
-    named = table["row"].str.rpartition(" · ")
-    rows = table.assign(substrate=named[0], size=named[2].str.extract(r"(b = \d+)")[0].fillna("Full"))
-    substrates, n_columns = list(dict.fromkeys(rows["substrate"])), 4
-    n_rows = -(-len(substrates) // n_columns)
-    worst = rows[rows["column"] == "Raw worst-tertile ECE"]
-    blocks = worst[worst["size"] != "Full"].groupby("substrate")["value"].max()
-    full = worst[worst["size"] == "Full"].set_index("substrate")["value"]
-    both = blocks.index.intersection(full.index)
-    above = int((full[both] > blocks[both]).sum())
-    fig = panels(
-        theme, n_rows, n_columns, subplot_titles=substrates, shared_yaxes="all", horizontal_spacing=0.03,
-        vertical_spacing=0.3 / n_rows, height=120 + 220 * n_rows,
-        title=f"Raw worst-tertile ECE of Full-AR is above that of every block size in {above} of {len(both)} models",
-    )  # fmt: skip
-    inks = {"Raw ECE": theme.muted, "Raw worst-tertile ECE": theme.text}
-    for place, (substrate, own) in enumerate(rows.groupby("substrate", sort=False)):
-        for name, part in own.groupby("column", sort=False):
-            ink, is_full = inks.get(name, METHOD_COLOURS["nw_conf_routing"]), part["size"] == "Full"
-            fig.add_trace(
-                go.Scatter(
-                    x=part["size"], y=part["value"], name=name, legendgroup=name, showlegend=place == 0,
-                    mode="lines+markers", line={"color": ink, "dash": "dot" if name == "Raw ECE" else "solid"},
-                    marker={"symbol": ["diamond-open" if each else "circle" for each in is_full], "size": 10},
-                    error_y={"array": part["std"].fillna(0), "color": ink, "thickness": 1.5, "width": 4},
-                    hovertemplate=f"{substrate}, %{{x}}<br>{name} %{{y:.4f}}<extra></extra>",
-                ), place // n_columns + 1, place % n_columns + 1,
-            )  # fmt: skip
-    fig.update_xaxes(type="category")
-    fig.update_yaxes(rangemode="tozero", nticks=5)
     return fig
 
 

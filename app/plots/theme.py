@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 TERTILE_COLOURS = {"low": "#0072B2", "mid": "#8C8C8C", "high": "#D55E00"}
 TERTILE_DASHES = {"low": "solid", "mid": "dot", "high": "dash"}
@@ -76,9 +75,14 @@ def translucent(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def axis_style(theme: Theme) -> dict[str, Any]:
-    """How every axis looks; the axes of further panels must be told (`fig.update_xaxes`)."""
-    return {
+def figure(
+    theme: Theme, *, title: str, x: str, y: str, height: int = 440, layout: Mapping[str, Any] | None = None
+) -> go.Figure:
+    """An empty figure in the common style; the title says the finding, the axes the quantity and its unit.
+
+    layout : laid over the common style. Much quicker here than by updating the figure, above all many annotations.
+    """
+    axis = {
         "gridcolor": theme.grid,
         "zeroline": False,
         "linecolor": theme.muted,
@@ -87,26 +91,6 @@ def axis_style(theme: Theme) -> dict[str, Any]:
         "title_standoff": 10,
         "automargin": True,
     }
-
-
-def panels(theme: Theme, rows: int, columns: int, *, title: str, height: int, **subplots: Any) -> go.Figure:
-    """An empty figure of small multiples in the common style; `subplots` as `make_subplots` takes them."""
-    base = figure(theme, title=title, x="", y="", height=height, layout={"margin": {"t": 64}})
-    fig = make_subplots(rows, columns, figure=base, **subplots)
-    fig.update_xaxes(axis_style(theme))
-    fig.update_yaxes(axis_style(theme))
-    fig.update_annotations(font={"size": theme.font_size, "color": theme.text})
-    return fig
-
-
-def figure(
-    theme: Theme, *, title: str, x: str, y: str, height: int = 440, layout: Mapping[str, Any] | None = None
-) -> go.Figure:
-    """An empty figure in the common style; the title says the finding, the axes the quantity and its unit.
-
-    layout : laid over the common style. Much quicker here than by updating the figure, above all many annotations.
-    """
-    axis = axis_style(theme)
     common: dict[str, Any] = {
         "template": "none",  # Plotly's own is nine tenths of what a small figure sends, and all of it is set here
         "title": {

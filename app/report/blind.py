@@ -11,6 +11,8 @@ import json
 import platform
 import re
 import socket
+import subprocess
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import version
@@ -19,9 +21,8 @@ from typing import Any
 
 import pandas as pd
 
+from app.registry import ROOT
 from engine.core.errors import UnknownName
-from engine.core.labels import MISSING
-from engine.core.release import __version__, commit
 from engine.core.types import COLUMNS, RunData
 from engine.features import FEATURES
 from engine.store import Cache
@@ -110,9 +111,9 @@ class Scrubber:
         return len(name) > 2 and name.lower() not in _COMMON and not name.replace(".", "").isdigit()
 
     @property
-    def removed(self) -> dict[str, str]:
-        """The words that were removed so far, each with what stands in its place."""
-        return {word: f"removed-{number}" for word, number in self._numbers.items()}
+    def n_removed(self) -> int:
+        """How many different words were removed so far."""
+        return len(self._numbers)
 
     def __call__(self, text: str) -> str:
         text = _PRIVATE.sub(self._replace, text)
@@ -140,7 +141,7 @@ class BlindCache:
         self._original = cache.runs()
         texts = [
             text
-            for column in ("config", "provenance", "capture")
+            for column in ("config", "provenance")
             for entry in self._original[column]
             for text in _strings(json.loads(entry))
         ]
@@ -156,7 +157,7 @@ class BlindCache:
     @cached_property
     def _runs(self) -> pd.DataFrame:
         cleaned = {name: [self.scrub(value) for value in self._original[name]] for name in _NAMES}
-        for name in ("config", "provenance", "capture"):
+        for name in ("config", "provenance"):
             cleaned[name] = [json.dumps(self.scrub.json(json.loads(entry))) for entry in self._original[name]]
         extra = [[self.scrub(name) for name in names] for names in self._original["extra_names"]]
         return self._original.assign(
@@ -184,15 +185,6 @@ class BlindCache:
         layers = self._cache.layers(self._ids[run_id])
         return layers.assign(name=[self.scrub(name) for name in layers["name"]])
 
-    def epochs(self, run_id: str) -> pd.DataFrame:
-        """As `Cache.epochs`."""
-        return self._cache.epochs(self._ids[run_id])
-
-    def epoch_metrics(self, run_id: str) -> pd.DataFrame:
-        """As `Cache.epoch_metrics`."""
-        metrics = self._cache.epoch_metrics(self._ids[run_id])
-        return metrics.assign(name=[self.scrub(name) for name in metrics["name"]])
-
     def clean_ids(self, run_ids: Iterable[str]) -> list[str]:
         """The ids under which runs go here; an unknown one is an error that names those there are."""
         by_original = {original: clean for clean, original in self._ids.items()}
@@ -211,34 +203,54 @@ class BlindCache:
 
 
 PACKAGES = ("numpy", "scipy", "pandas", "duckdb", "plotly")
+_IN_THE_NAME = frozenset({"suite", "backbone", "dataset", "variant", "block_size", "seed"})
 _LONGEST_WORD = 40
 
 
 def versions() -> dict[str, str]:
     """This program, the language and the packages that computed and drew the report."""
-    found = commit()
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     return {
-        "RouteCal": __version__ + (f" (commit {found[:12]})" if found else ""),
+        "RouteCal": f"{release}{_commit()}",
         "Python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
 
 
+def _commit() -> str:
+    """` (commit 0123456789ab)` of this checkout; nothing outside one."""
+    try:
+        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" (commit {found.stdout.strip()[:12]})"
+
+
 def origins(runs: pd.DataFrame) -> pd.DataFrame:
-    """How runs were made, by which code and packages, on what, from which data: one row for all that are alike."""
+    """One row per run: how it was made, by which code, on what, from which data. Only entries that we know."""
     rows = []
-    for entry in runs["provenance"]:
-        found = json.loads(entry)
-        packages = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
+    for row in runs.itertuples(index=False):
+        found = json.loads(row.provenance)
         rows.append({
+            "Run": row.run,
             "Made by": _word(found.get("source"), longest=80),
             "Code": _word(found.get("commit"))[:12],
             "Device": _word(found.get("device"), longest=80),
             "Data fingerprint": _word(found.get("data_fingerprint"))[:12],
-            "Built with": ", ".join(f"{name} {_word(number)}" for name, number in sorted(packages.items())) or MISSING,
+            "Date": f"{row.created_at:%d\u00a0%b\u00a0%Y}",
         })  # fmt: skip
-    frame = pd.DataFrame(rows)
-    return frame.groupby(list(frame), sort=False).size().reset_index(name="Runs")
+    return pd.DataFrame(rows)
+
+
+def builders(runs: pd.DataFrame) -> pd.DataFrame:
+    """The sets of package versions that runs were built with, and how many runs each."""
+    counts: dict[str, int] = {}
+    for entry in runs["provenance"]:
+        found = json.loads(entry).get("versions")
+        listed = {} if not isinstance(found, Mapping) else found
+        text = ", ".join(f"{name} {_word(number)}" for name, number in sorted(listed.items())) or "not recorded"
+        counts[text] = counts.get(text, 0) + 1
+    return pd.DataFrame({"Built with": list(counts), "Runs": list(counts.values())})
 
 
 def notes(provenance: str) -> list[str]:
@@ -247,9 +259,20 @@ def notes(provenance: str) -> list[str]:
     return [str(note) for note in found] if isinstance(found, list) else []
 
 
+def configurations(runs: pd.DataFrame) -> tuple[dict[str, str], pd.DataFrame]:
+    """Settings that all these runs share, and those in which they differ, a row per run; names apart."""
+    found = [json.loads(config) for config in runs["config"]]
+    keys = dict.fromkeys(key for config in found for key in config if key not in _IN_THE_NAME)
+    values = {key: [_word(config[key]) if key in config else "" for config in found] for key in keys}
+    named = {key.replace("_", " "): column for key, column in values.items()}
+    shared = {name: column[0] for name, column in named.items() if len(set(column)) == 1}
+    differing = {name: column for name, column in named.items() if name not in shared}
+    return shared, pd.DataFrame({"Run": runs["run"].tolist(), **differing}) if differing else pd.DataFrame()
+
+
 def _word(value: Any, longest: int = _LONGEST_WORD) -> str:
     """A value in print. Long text is left out: nobody can tell what it gives away."""
     if value is None:
-        return MISSING
+        return "–"
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= longest else "(long text left out)"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -14,120 +15,116 @@ from app.compute.overview import (
     table_of_runs,
     table_of_tests,
 )
-from app.export import Item, take_title
-from app.plots import controls, gap, null, overview, reliability, sweep
+from app.export import Item
+from app.plots import controls, gap, mechanism, null, overview, reliability, sweep
 from app.plots.theme import Theme
 from app.report.blind import notes
-from app.report.study import TRUST, TRUST_FORMATS, Settings, Study
-from engine.controls.table import Controls
-from engine.core.labels import capital, counted, format_p, listed, signed
+from app.report.study import TRUST, TRUST_FORMATS, Settings, Study, Tested
+from engine.core.labels import format_p, signed
 from engine.gaps.pooled import PooledEffect
 from engine.verdict.wording import LOW_TO_HIGH, reliability_sentence
 
 _THEME = Theme()
-_SIDE = 290
-MOST_CELLS, MOST_ROWS = 24, 30
-"""Cells drawn and runs listed, so that a report of a large cache stays short."""
-_TESTS = {name: MULTIPLICITY[name] for name in ("name", "n_tested", "nominal", "chance", "holm", "smallest_p")}
-_RUNS = {
-    name: RUN_COLUMNS[name]
-    for name in ("run", "accuracy", "raw_ece", "primary_effect", "p_value", "p_value_holm", "paper_p")
-}
+_SIDE = 370
+_TALLEST = 880
+"""Pixels: a figure of this height still fits a printed page together with its finding."""
 
 
 def figure(drawn: go.Figure, alt: str, height: int | None = None) -> Item:
     """A figure with its finding as text above it, where it wraps."""
+    finding = drawn.layout.title.text or ""
     if height is not None:
         drawn.update_layout(height=height)
-    finding = take_title(drawn)
-    return Item("figure", drawn, finding=finding, alt=f"{finding}. {alt}" if finding else alt)
+    if finding:
+        drawn.update_layout(title=None, margin={"t": 16})
+    return Item("figure", drawn, finding=finding, alt=alt)
 
 
 def table(frame: pd.DataFrame, names: Mapping[str, str], formats: Mapping[str, str] | None = None) -> Item:
     """The columns in `names`, in that order and under those names."""
-    patterns = {names[name]: pattern for name, pattern in (formats or {}).items() if name in names}
+    patterns = {names[name]: pattern for name, pattern in (formats or {}).items()}
     return Item("table", frame[list(names)].rename(columns=dict(names)), formats=patterns)
 
 
-def looked_at(summary: CacheSummary) -> Iterator[Item]:
-    """What stands at the front: the runs that reject after correction, where to look first, and what nothing tests."""
-    tested = summary.first["p_value_holm"] <= summary.verdict.alpha
-    for title, rows in (("Runs that reject", summary.first[tested]), ("Where to look first", summary.first[~tested])):
-        if len(rows):
-            yield Item("heading", title)
-            yield table(rows, {"run": "Run", "reason": "Its tests, among all runs"})
-    untested = summary.counted[summary.counted["p_value"].isna() & summary.counted["paper_p"].isna()]
-    if len(untested):
-        reasons = listed(list(dict.fromkeys(untested["note"])))
-        yield Item("text", f"{capital(counted(len(untested), 'run'))} cannot be tested: {reasons}.")
-
-
 def whole_cache(summary: CacheSummary) -> Iterator[Item]:
-    """Effects of all runs, what many tests are worth, and every tested run in a table."""
-    verdict = summary.verdict
+    """Verdicts over all runs, what many tests are worth, and every run in a table."""
+    verdict, counted = summary.verdict, summary.counted
     yield Item("section", "All runs together")
     if verdict.pooled is not None:
         yield from _effects(summary, verdict.pooled)
-        rejected = figure(overview.rejections(verdict, _THEME), "Rejections beside those expected by chance", _SIDE)
+        rejected = figure(overview.rejections(verdict, _THEME), "Rejections beside those expected by chance")
         sorted_ps = figure(sweep.p_value_plot(summary.p_values, _THEME), "Sorted p-values against uniform ones", _SIDE)
         yield Item("pair", [rejected, sorted_ps])
-        yield table(table_of_tests(verdict), _TESTS, MULTIPLICITY_FORMATS)
-    rows = table_of_runs(summary).sort_values(["p_value", "paper_p"], kind="stable")
-    rows = rows[rows["run_id"].isin(summary.counted["run_id"]) & (rows["p_value"].notna() | rows["paper_p"].notna())]
-    if len(rows):
-        of = (
-            f"The {MOST_ROWS} smallest p-values of {len(rows)} tested runs"
-            if len(rows) > MOST_ROWS
-            else "Every tested run"
-        )
-        yield Item("heading", of)
-        yield table(rows[:MOST_ROWS], _RUNS, RUN_FORMATS)
+        yield table(table_of_tests(verdict), MULTIPLICITY, MULTIPLICITY_FORMATS)
+        yield Item("heading", "The paper's gaps, cell by cell")
+        yield from _forests(counted)
+    yield Item("heading", "Every run")
+    yield table(table_of_runs(summary), RUN_COLUMNS, RUN_FORMATS)
 
 
 def _effects(summary: CacheSummary, whole: PooledEffect) -> Iterator[Item]:
-    """The effect of every run by data set, two beside each other; of very many cells those with the smallest p."""
-    cells = summary.cells.sort_values("p_value", kind="stable")["cell"][:MOST_CELLS]
-    drawn = summary.counted[summary.counted["p_value"].notna() & summary.counted["cell"].isin(cells)]
+    """The effect of every run, pooled by cell, a data set after the other."""
+    drawn = summary.counted[summary.counted["p_value"].notna()]
     reach = sweep.effect_reach(drawn)
-    shown = [
-        figure(sweep.effects(part, summary.cells, whole, reach, _THEME), f"Effect of every run on {name}, pooled")
-        for name, part in drawn.groupby("dataset_name", sort=False)
-    ]
-    for start in range(0, len(shown), 2):
-        yield Item("pair", shown[start : start + 2])
-    if len(summary.cells) > MOST_CELLS:
-        yield Item("caption", f"The {MOST_CELLS} of {len(summary.cells)} cells with the smallest p-values are drawn.")
+    for name, part in drawn.groupby("dataset_name", sort=False):
+        height = sweep.effects(part, summary.cells, whole, reach, _THEME).layout.height
+        for cells in np.array_split(part["cell"].unique(), -(-height // _TALLEST)):
+            piece = sweep.effects(part[part["cell"].isin(cells)], summary.cells, whole, reach, _THEME)
+            yield figure(piece, f"Effect of every run on {name}, pooled")
 
 
-def one_run(row: pd.Series, found: Study, settings: Settings, *, whole: bool) -> Iterator[Item]:
-    """Verdict, numbers and figures of one run, and what it lacks: on a page, or on two if it is to be shown `whole`."""
+def _forests(counted: pd.DataFrame) -> Iterator[Item]:
+    """Both gaps of every run with intervals, cells that fit a page at a time."""
+    whole = {measure: sweep.forest(counted, measure, _THEME) for measure in sweep.GAPS}
+    n_parts = -(-max(drawn.layout.height for drawn in whole.values()) // _TALLEST)
+    cells = counted.loc[counted["max_gap"].notna(), "cell"].drop_duplicates().tolist()
+    n_cells = -(-len(cells) // n_parts)
+    for start in range(0, max(len(cells), 1), max(n_cells, 1)):
+        pair = []
+        for measure, drawn in whole.items():
+            alt = f"The {sweep.GAPS[measure]} of every cell and seed with its interval"
+            if n_parts > 1:
+                part = sweep.forest(counted[counted["cell"].isin(cells[start : start + n_cells])], measure, _THEME)
+                title = drawn.layout.title.text if start == 0 else f"{sweep.GAPS[measure].capitalize()}, continued"
+                part.update_layout(title_text=title, xaxis_range=drawn.layout.xaxis.range)
+                drawn = part
+            pair.append(figure(drawn, alt))
+        yield Item("pair", pair)
+
+
+def one_run(row: pd.Series, found: Study, settings: Settings) -> Iterator[Item]:
+    """Verdict, numbers, figures and trust of one run; what it lacks is said, the rest is shown."""
     yield Item("section", row["run"])
-    sentence = f"The tests cannot be run here: {found.missing}." if found.verdict is None else found.verdict.sentence
-    yield Item("verdict", sentence)
-    for lack in _lacking(row):
+    if found.tested is None:
+        yield Item("verdict", f"The tests cannot be run here: {found.missing}.")
+    else:
+        yield Item("verdict", found.tested.verdict.sentence)
+    for lack in _lacking(row, found):
         yield Item("lacking", lack)
     for note in notes(row["provenance"]):
         yield Item("lacking", f"Noted when it was imported: {note}.")
     yield Item("facts", _numbers(row, found))
-    diagram, verdict, label = found.diagram, found.verdict, settings.label
+    diagram = found.diagram
     drawn = reliability.diagram(diagram.table, _THEME, title=reliability.diagram_title(diagram.table), height=_SIDE)
     shown = [figure(drawn, "Reliability diagram: accuracy against confidence")]
-    if verdict is not None and found.controls is not None:
-        curves, power = gap.tertile_curves(verdict.paper, _THEME), controls.power_curves(found.controls.power, _THEME)
-        shown = [figure(curves, f"Accuracy against confidence by tertile of {label}", _SIDE), *shown]
-        null_of = figure(
-            null.null_distribution(verdict.paper, _THEME), "Null distribution with the observed value", _SIDE
-        )
-        shown += [null_of, figure(power, "Power against the planted gap", _SIDE)] if whole else []
+    if found.tested is not None:
+        test = found.tested.verdict.paper
+        yield figure(gap.tertile_curves(test, _THEME), f"Accuracy against confidence by tertile of {settings.label}")
+        shown.append(figure(null.null_distribution(test, _THEME), "Null distribution with the observed value", _SIDE))
+        shown.append(figure(controls.power_curves(found.tested.power, _THEME), "Power against the planted gap", _SIDE))
+        shown.append(figure(controls.false_alarms(found.tested.alarms, _THEME), "False alarms of each test", _SIDE))
+    yield Item("text", reliability_sentence(diagram.summary))
     for start in range(0, len(shown), 2):
         yield Item("pair", shown[start : start + 2])
-    if whole:
-        yield Item("text", reliability_sentence(diagram.summary))
-        if found.controls is not None:
-            yield from _trust(found.controls)
+    if found.depth is not None:
+        quantity = mechanism.ENTROPY if found.routed else "value (its own unit)"
+        drawn = mechanism.depth_profile(found.depth, _THEME, quantity=quantity)
+        yield figure(drawn, "Mean routing entropy by layer" if found.routed else "Mean of each extra column")
+    if found.tested is not None:
+        yield from _trust(found.tested)
 
 
-def _trust(tested: Controls) -> Iterator[Item]:
+def _trust(tested: Tested) -> Iterator[Item]:
     yield Item("subheading", "Which tests can be trusted on this run?")
     yield table(tested.trust, TRUST, TRUST_FORMATS)
     yield Item(
@@ -138,12 +135,13 @@ def _trust(tested: Controls) -> Iterator[Item]:
     )
 
 
-def _lacking(row: pd.Series) -> Iterator[str]:
-    """What this run does not hold."""
+def _lacking(row: pd.Series, found: Study) -> Iterator[str]:
+    """What this run does not hold, and what therefore is not shown."""
     if not row["has_logits"]:
         yield "This run has no logits: only its top probabilities are known, so it cannot be recalibrated."
     if not row["n_layers"]:
-        yield "This run has no routing profile."
+        stand_in = "; its own extra columns, in their own units, are shown instead" if found.depth is not None else ""
+        yield f"This run has no routing profile, so routing across depth is not shown{stand_in}."
     if pd.isna(row["seed"]):
         yield "This run does not say with which seed it was trained, so it belongs to no group of seeds."
 
@@ -160,9 +158,9 @@ def _numbers(row: pd.Series, found: Study) -> dict[str, str]:
         "Raw ECE": f"{summary.ece:.4f}, about {summary.ece_if_calibrated:.4f} if calibrated perfectly",
         "Debiased ECE": f"{debiased.estimate:.4f}, 95 % interval {debiased.low:.4f} to {debiased.high:.4f}",
     }
-    verdict = found.verdict
-    if verdict is None:
+    if found.tested is None:
         return numbers
+    verdict = found.tested.verdict
     measured, intervals = verdict.paper.gap, verdict.gap
     if measured.max_gap is not None and intervals.max_gap_ci is not None and verdict.paper.p_value is not None:
         numbers["Largest gap"] = (

@@ -66,6 +66,4 @@ def house(address: str) -> str:
         known = ip_address(address)
     except ValueError:
         return address
-    if isinstance(known, IPv6Address) and known.ipv4_mapped is None:
-        return f"{int(known) >> 64:x}"
-    return str(getattr(known, "ipv4_mapped", known))
+    return str(known) if not isinstance(known, IPv6Address) else f"{int(known) >> 64:x}"

@@ -13,37 +13,29 @@ import hashlib
 import hmac
 import os
 import socket
-from collections import Counter
 from ipaddress import ip_address
 from math import ceil
-from secrets import token_urlsafe
 from urllib.parse import parse_qs, quote, urlsplit
 
 import streamlit as st
-from google.protobuf.message import DecodeError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from app.serving.backoff import BackOff, house
 from app.serving.log import LOG
 from app.serving.uploads import Uploads, drop_departed, kept_by_streamlit
 from engine.core.errors import InvalidInput
-from engine.core.limits import SOCKETS, SOCKETS_PER_ADDRESS, UPLOAD_SECONDS
+from engine.core.limits import UPLOAD_SECONDS
 
 PASSWORD, USER_HEADER, HOSTS = "ROUTECAL_PASSWORD", "ROUTECAL_USER_HEADER", "ROUTECAL_HOSTS"
 CLIENT = "RouteCal-Client"
 """The header in which pages are told who somebody is."""
 _COOKIE = "routecal-entered"
-BROWSER = "routecal-browser"
-"""The cookie by which a browser that loads a page again is known: its own data wait for it."""
 _GUESS_BYTES = 4096
 _OPEN = frozenset({"health", "host-config", "stream", "upload_file", "bidi-components"})
 """What Streamlit offers to a page; its metrics and its interface for programs are closed."""
-_ORDERS = frozenset({"clear_cache", "load_git_info", "set_run_on_save"})
-"""A developer's, which Streamlit obeys whoever gives them: the first drops everybody's results and uploads."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
@@ -74,26 +66,20 @@ class Gate:
         self._token = hashlib.scrypt(self._password, salt=b"routecal", n=1 << 14, r=8, p=1).hex()
         self._guesses = BackOff()
         self._uploads = Uploads(kept_by_streamlit)
-        self._sockets: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
-                if new:
-                    headers.append("Set-Cookie", new)
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        new = ""
         answer = self._refusal(HTTPConnection(scope))
         if answer is None and self._password and not self._is_open_to(HTTPConnection(scope)):
             answer = await self._at_the_door(scope, receive)
         if answer is None:
-            new = _new_cookie(HTTPConnection(scope))
             try:
                 answer = await self._let_in(self._introduced(scope), receive, send_with_headers)
             finally:
@@ -167,28 +153,17 @@ class Gate:
         return {**scope, "headers": [*others, (name, quote(who or house(_client(asked))).encode())]}
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
-        """On to Streamlit; a window or an upload only where there is room for it, and no upload for ever."""
+        """On to Streamlit; an upload only where there is room for it, and not for ever."""
         asked = HTTPConnection(scope)
-        client = asked.headers[CLIENT]
         kind, _, file = _core_of(asked).partition("/")
-        if scope["type"] == "websocket":
-            if self._sockets[client] >= SOCKETS_PER_ADDRESS or self._sockets.total() >= SOCKETS:
-                return PlainTextResponse("Too many windows are open.", 503)
-            self._sockets[client] += 1
-            try:
-                await self._app(scope, _without_orders(receive), send)
-            finally:
-                self._sockets[client] -= 1
-                self._sockets += Counter()  # without those that are at zero
-            return None
-        if scope["method"] != "PUT" or kind != "upload_file":
+        if scope["type"] == "websocket" or scope["method"] != "PUT" or kind != "upload_file":
             await self._app(scope, receive, send)
             return None
         length = asked.headers.get("content-length", "")
         if not length.isdecimal():
             return PlainTextResponse("Length required", 411)
         try:
-            with self._uploads.admit(file.partition("/")[0], int(length), client):
+            with self._uploads.admit(file.partition("/")[0], int(length)):
                 async with asyncio.timeout(UPLOAD_SECONDS):
                     await self._app(scope, receive, send)
         except InvalidInput as error:
@@ -199,35 +174,9 @@ class Gate:
         return None
 
 
-def _without_orders(receive: Receive) -> Receive:
-    """What a window sends, less what only a developer may ask; what is no message at all, Streamlit refuses itself."""
-
-    async def next_message() -> Message:
-        while True:
-            message = await receive()
-            try:
-                kind = BackMsg.FromString(message.get("bytes") or b"").WhichOneof("type")
-            except DecodeError:
-                return message
-            if kind not in _ORDERS:
-                return message
-            LOG.warning("%s was asked for, and refused", kind)
-
-    return next_message
-
-
 def _core_of(asked: HTTPConnection) -> str:
     """What of Streamlit's own is asked for, such as "health", below whatever path the dashboard is served."""
     return str(asked.scope["path"]).partition("/_stcore/")[2]
-
-
-def _new_cookie(asked: HTTPConnection) -> str:
-    """A name for a browser that asks for a page and has none yet; empty for all else."""
-    wants_page = asked.scope["type"] == "http" and "text/html" in asked.headers.get("accept", "")
-    if not wants_page or BROWSER in asked.cookies:
-        return ""
-    secure = "; Secure" if asked.url.scheme == "https" else ""
-    return f"{BROWSER}={token_urlsafe(24)}; HttpOnly; Path=/; SameSite=lax{secure}"
 
 
 def _client(asked: HTTPConnection) -> str:

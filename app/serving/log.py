@@ -72,11 +72,6 @@ def begin_request() -> None:
     _REQUEST.set(uuid4().hex[:12])
 
 
-def reference() -> str:
-    """What a viewer is told of a failure in this request."""
-    return f"Something went wrong. The server's log has it under {_REQUEST.get()}."
-
-
 @contextmanager
 def referring_to_log() -> Iterator[None]:
     """What fails inside is shown with a reference, under which Streamlit logs the trace; it shows the type only."""
@@ -85,5 +80,5 @@ def referring_to_log() -> Iterator[None]:
     except FragmentHandledException:  # said in the place of the fragment
         raise
     except Exception:
-        st.error(reference())
+        st.error(f"Something went wrong. The server's log has it under {_REQUEST.get()}.")
         raise

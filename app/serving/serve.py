@@ -5,8 +5,6 @@ quick as the second.
 """
 
 import argparse
-import atexit
-import gc
 import importlib
 import os
 import pkgutil
@@ -33,9 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    os.environ[CACHE_VARIABLE] = str(
-        Path(arguments.cache or default_cache_path()).absolute()
-    )  # the folder changes below
+    if arguments.cache:
+        os.environ[CACHE_VARIABLE] = str(Path(arguments.cache).resolve())
     set_up_log()
     warm_up()
     serve(ROOT / "app/main.py", arguments.port, arguments.address)
@@ -73,8 +70,3 @@ def warm_up() -> None:
         runs(current_cache(default_cache_path()).cache)
     except CacheError as error:
         LOG.warning("served without a cache: %s", error)
-    # Streamlit collects garbage after every script run, and nothing reaches the browser meanwhile. Going through the
-    # functions and classes of the libraries takes a tenth of a second, and there is never garbage among them.
-    gc.collect()
-    gc.freeze()
-    atexit.register(gc.unfreeze)  # the last collection frees everything, so that no library reports leaks

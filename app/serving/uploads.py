@@ -22,25 +22,18 @@ class Uploads:
     def __init__(self, kept: Callable[[], Mapping[str, int]]) -> None:
         self._kept = kept
         self._coming: Counter[str] = Counter()
-        self._addresses: dict[str, str] = {}
 
     @contextmanager
-    def admit(self, session: str, n_bytes: int, address: str) -> Iterator[None]:
-        """Keep room for a file while it comes; raises `InvalidInput` where there is none. On one thread only.
-
-        address : where the session is; those of others are remembered from their own uploads.
-        """
-        there = self._coming + Counter(self._kept())
-        self._addresses = {each: self._addresses.get(each, "") for each in there} | {session: address}
-        here = sum(there[each] for each, where in self._addresses.items() if where == address)
-        for what, there_now, most in (
+    def admit(self, session: str, n_bytes: int) -> Iterator[None]:
+        """Keep room for a file while it comes; raises `InvalidInput` where there is none. On one thread only."""
+        kept = self._kept()
+        for what, there, most in (
             ("file", 0, UPLOAD_BYTES + _ENVELOPE),
-            ("files of one viewer", there[session], SESSION_BYTES + _ENVELOPE),
-            ("files from one address", here, ALL_BYTES // 2),
-            ("files of all viewers", there.total(), ALL_BYTES),
+            ("files of one viewer", kept.get(session, 0) + self._coming[session], SESSION_BYTES + _ENVELOPE),
+            ("files of all viewers", sum(kept.values()) + self._coming.total(), ALL_BYTES),
         ):
-            if there_now + n_bytes > most:
-                raise InvalidInput(what, f"at most {most // 1_000_000:,} MB", f"{(there_now + n_bytes) / 1e6:,.1f} MB")
+            if there + n_bytes > most:
+                raise InvalidInput(what, f"at most {most // 1_000_000:,} MB", f"{(there + n_bytes) / 1e6:,.1f} MB")
         self._coming[session] += n_bytes
         try:
             yield

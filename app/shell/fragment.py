@@ -8,7 +8,6 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.serving.log import begin_request, referring_to_log
-from app.shell.settings import remember
 from app.workarounds.finishing import tell_every_end
 from engine.core.errors import CacheError
 
@@ -33,8 +32,6 @@ def fragment(function: Callable[Arguments, None], *, run_every: float | None = N
         with referring_to_log():
             try:
                 function(*arguments, **named)
-                if alone:
-                    remember()
             except CacheError as error:
                 if alone:
                     st.rerun()  # the whole page, which says what is wrong

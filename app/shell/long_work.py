@@ -12,7 +12,7 @@ from typing import TypeVar
 import streamlit as st
 
 from app.compute.jobs import GivenUp, Job, Work, jobs, viewer
-from app.serving.log import LOG, reference, referring_to_log
+from app.serving.log import LOG, referring_to_log
 from app.shell.fragment import fragment
 from app.shell.wording import plain
 from engine.core.errors import CacheError
@@ -20,8 +20,6 @@ from engine.core.errors import CacheError
 Result = TypeVar("Result")
 FIRST_LOOK = 0.4
 """Seconds from the start of work until its bar is drawn: what is quick comes without one. Tests wait longer."""
-WAITING = "routecal-waiting"
-"""Of the session: whether the page is not drawn to its end yet."""
 _GLANCE = 0.3
 """Seconds between two looks at a job."""
 
@@ -54,7 +52,6 @@ def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | Non
 
     def stop() -> None:
         st.session_state[asked], st.session_state[stopped] = None, key
-        st.session_state.pop(f"{name}-said", None)
         jobs().stop(key, viewer())
 
     of, failure = st.session_state.pop(failed, (None, None))
@@ -64,7 +61,6 @@ def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | Non
         job = jobs().watch(work, viewer())
         wait([job.future], timeout=max(0.0, FIRST_LOOK - job.age))  # not again for whoever comes back to it
         if not _is_done(job):
-            st.session_state[WAITING] = True
             _show_progress(name, work, stop)
             return None
         failure = job.future.exception()
@@ -73,14 +69,9 @@ def _wait_or_offer(name: str, work: Work[Result], *, label: str, hint: str | Non
         jobs().drop(key, job)
     if failure is not None:
         _say(name, failure)
-        st.session_state[f"{name}-said"] = key, reference()
         st.session_state[asked], st.session_state[stopped] = None, key  # begun again by the viewer, never by itself
     elif st.session_state.get(stopped) == key:
-        of, said = st.session_state.get(f"{name}-said", (None, ""))
-        if of == key:  # other work on the page may draw it anew before anybody has read this
-            st.error(said)
-        else:
-            st.caption("Stopped.")
+        st.caption("Stopped.")
     st.button(plain(label), key=f"start-{name}", on_click=begin, help=hint)
     return None
 

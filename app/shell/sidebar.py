@@ -2,34 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import NoReturn
 
 import pandas as pd
 import streamlit as st
 
-from app.shell.moving import move, turned
 from app.shell.presenter import picker
 from app.shell.wording import plain
-from app.state.cells import parse
-from app.state.links import run_query
 from app.state.selection import OUTCOMES, POPULATIONS, Protocol, Selection, Slice, feature_label
-from app.state.view import View
-from app.workarounds.asked import is_refused
 from engine.core.binning import TERTILE_QUANTILES, TERTILES
-from engine.core.errors import InvalidInput
 from engine.core.labels import RunName
 from engine.features import FEATURES
 
-NOBODY = "none"
-_NAMED = ("backbone", "data", "variant")
+NO_RUN = ""  # no run has this id
 _LOST = "routecal-lost"
 """Of the session: what its first address asked for that is not there; a list as long as it is being looked for."""
-_ASKED = "routecal-asked-of-boxes"
-"""Of the session: the settings in its first address, until a page has been drawn to its end."""
-_SAID = "routecal-said"
-"""Of the session: which of them a box has said that it does not offer."""
-_NO_BOX = ("of", "present", "tour", "welcome", "cache", "embed")
-"""What stands in addresses without a box."""
 _SLICE_KEYS = {"label": "class"}
 """Parts of a slice that the address calls otherwise."""
 _THIRD = 0.33
@@ -52,9 +38,7 @@ def _choose(
     """A select box bound to the URL; its first option is the default."""
     asked, lost = st.query_params.get(key), st.session_state.get(_LOST)
     if isinstance(lost, list) and asked is not None and asked not in map(show, options):
-        what = "run to compare with" if key == "with" else label.lower()
-        lost.append(f"This cache has no {what} “{asked}”, so the default is shown.")
-        st.session_state[_SAID].add(key)
+        lost.append(f"This cache has no {label.lower()} “{asked}”, so the default is shown.")
     return str(st.selectbox(label, list(options), format_func=show, key=key, bind="query-params", help=help))
 
 
@@ -76,15 +60,7 @@ def _choose_slice(row: pd.Series) -> Slice:
     predicted = _choose("Predicted class", ("all", *classes), "predicted", help=unknown)
     label = _choose("True class", ("all", *classes), "class", help=unknown or _BY_OUTCOME)
     outcome = _choose("Prediction", tuple(OUTCOMES), "outcome", lambda name: OUTCOMES[name], help=_BY_OUTCOME)
-    cells = st.text_input(
-        "Cells of a figure", key="cells", bind="query-params", help="As “Slice to these” fills it in."
-    )
-    try:
-        parse(cells)
-    except InvalidInput as error:
-        st.caption(plain(f"Ignored: {error}"))
-        cells = ""
-    return Slice(tertile, (float(band[0]), float(band[1])), predicted, label, outcome, cells)
+    return Slice(tertile, (float(band[0]), float(band[1])), predicted, label, outcome)
 
 
 def set_slice(chosen: Slice) -> None:
@@ -128,18 +104,9 @@ def show_chips(selection: Selection, heeds: tuple[str, ...] | None) -> None:
             st.button("Reset", key="chip-reset", type="tertiary", on_click=st.session_state.update, args=[defaults])
 
 
-def turn_to(view: View, run_id: str, page: str) -> NoReturn:
-    """Open a page on a run."""
-    names = run_query(view, run_id)
-    move(page, {key: names[key] for key in _NAMED} | {"run": run_id})
-
-
 def begin_to_look() -> None:
     """Before the boxes are drawn: from now on they say what the address asks for and they do not offer."""
     st.session_state.setdefault(_LOST, [])
-    st.session_state.setdefault(_SAID, set())
-    st.session_state.setdefault(_ASKED, {name: st.query_params.get_all(name) for name in st.query_params})
-    st.session_state.update(turned())
 
 
 def end_looking(fingerprint: str) -> None:
@@ -148,21 +115,6 @@ def end_looking(fingerprint: str) -> None:
     if isinstance(lost, list):
         changed = f"The cache has changed since this link was made: it was {of}, now it is {fingerprint}."
         st.session_state[_LOST] = (*lost, *([changed] if of != fingerprint else []))
-
-
-def look_for_settings() -> None:
-    """At the end of a page that is drawn to its end: settings that its first address asked for and that it lacks."""
-    asked, said = st.session_state[_ASKED], st.session_state[_SAID]
-    st.session_state[_ASKED] = {}
-    lost = [f"This page has no setting “{name}”." for name in asked if name not in (*_NO_BOX, *st.session_state)]
-    lost += [
-        f"“{', '.join(values)}” is no choice of the setting “{name}”, so {st.session_state[name]} is shown."
-        for name, values in asked.items()
-        if name in st.session_state and name not in said and is_refused(name, values)
-    ]
-    if lost:
-        st.session_state[_LOST] = (*st.session_state[_LOST], *lost)
-        st.rerun()
 
 
 def say_what_a_link_lost() -> None:
@@ -204,22 +156,20 @@ def choose_cache(names: Sequence[str]) -> str:
         return _choose("Cache", names, "cache")
 
 
-def choose(
-    runs: pd.DataFrame, names: Mapping[str, RunName], fingerprint: str, elsewhere: Sequence[str]
-) -> tuple[Selection, str]:
-    """Draw the sidebar and return what is chosen, and the name of the run to compare with (empty: none).
-
-    names : those of the runs, the default first; elsewhere : runs of other caches to compare with.
-    """
+def choose(runs: pd.DataFrame, names: Mapping[str, RunName], fingerprint: str) -> Selection:
+    """Draw the sidebar and return what is chosen; `names` are those of the runs, the default first."""
     with picker():
         run_id = _choose_run(names)
         row = runs.loc[run_id]
-        others = [NOBODY, *elsewhere, *(names[other].full for other in runs["run_id"] if other != run_id)]
-        compare = _choose("Compare with", others, "with", help="Pages on a run show this one beside it, same axes.")
+        others = [NO_RUN, *(other for other in runs["run_id"] if other != run_id)]
+        compare = _choose(
+            "Compare with", others, "with", lambda other: names[other].full if other else "none",
+            help="Reliability and Mechanism show this run beside the chosen one.",
+        )  # fmt: skip
         features = [*FEATURES, *row["extra_names"]]
         feature = _choose("Feature", features, "feature", feature_label, help=FEATURE_HELP)
         with st.expander("Slice"):
             chosen_slice = _choose_slice(row)
         with st.expander("Protocol"):
             protocol = _choose_protocol()
-    return Selection(fingerprint, run_id, feature, chosen_slice, protocol), "" if compare == NOBODY else compare
+    return Selection(fingerprint, run_id, compare or None, feature, chosen_slice, protocol)

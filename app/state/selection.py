@@ -1,4 +1,4 @@
-"""What a viewer has chosen: a run, a feature, a slice, the protocol's settings."""
+"""What a viewer has chosen: one run, a second one, a feature, a slice, the protocol's settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from app.state.cells import cell_rows, parse
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, TERTILES, split, tertiles
 from engine.core.labels import is_ensemble
 from engine.core.types import BoolArray, FloatArray, RunData
@@ -53,7 +52,6 @@ class Slice:
     predicted: str = "all"
     label: str = "all"
     outcome: str = "all"
-    cells: str = ""
 
     @property
     def everything(self) -> bool:
@@ -81,8 +79,6 @@ class Slice:
             parts.append(f"true class {self.label}")
         if self.outcome != "all":
             parts.append(f"{self.outcome} predictions")
-        for choice in parse(self.cells):
-            parts.append(choice[0].describe() if len(choice) == 1 else f"{len(choice)} chosen cells")
         return ", ".join(parts)
 
     def rows(self, run: RunData, rho: FloatArray | None) -> BoolArray:
@@ -96,7 +92,7 @@ class Slice:
             kept &= run.labels == int(self.label)
         if self.tertile != "all" and rho is not None:
             kept &= tertiles(rho).index == TERTILES.index(self.tertile)
-        return kept & cell_rows(self.cells, run, rho)
+        return kept
 
 
 @dataclass(frozen=True)
@@ -133,9 +129,15 @@ class Selection:
 
     fingerprint: str
     run_id: str
+    compare_id: str | None
     feature: str
     slice: Slice
     protocol: Protocol
+
+    @property
+    def alone(self) -> Selection:
+        """Without the run to compare with, which no result of this one depends on."""
+        return replace(self, compare_id=None)
 
     @property
     def of_any_feature(self) -> Selection:
@@ -143,5 +145,5 @@ class Selection:
 
         The chosen one still counts where a tertile of it is looked at.
         """
-        cut_by = self.feature if self.slice.tertile != "all" or "f=" in self.slice.cells else ""
-        return replace(self, feature=cut_by)
+        cut_by = self.feature if self.slice.tertile != "all" else ""
+        return replace(self.alone, feature=cut_by)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from app.compute.cache import feature_of, load_run, names_of
-from app.state.cells import cell_rows
 from app.state.selection import POPULATIONS, Protocol, Selection, Slice, feature_label, known_features
 from engine.benchmark.setup import TERTILE_FEATURE
 from engine.core.binning import N_BINS, SPLIT_SEED
 from engine.core.errors import InvalidInput, MissingData
 from engine.core.labels import RunName, counted, is_ensemble, listed
-from engine.core.types import CELL, BoolArray, FloatArray, IntArray, RunData
+from engine.core.types import CELL, BoolArray, FloatArray, RunData
 from engine.store import Cache
+from engine.sweep import DEFAULT_FEATURE
 from engine.sweep.others import other_entropies
 from engine.verdict.answers import Question
 
@@ -32,14 +31,8 @@ class View:
     cache: Cache
     runs: pd.DataFrame
     selection: Selection
-    other: View | None = None
-    """The run to compare with, maybe of another cache, under the same slice and settings."""
-    of: str = ""
-    """What the keys of elements end in, for the run to compare with."""
     heeds: ClassVar[tuple[str, ...] | None] = None
     """Slices and settings that a page with this view heeds, by their keys in the address; None for all."""
-    has_other: ClassVar[bool] = True
-    """Whether such a page can show a second run beside it."""
 
     @property
     def kept_by(self) -> str:
@@ -47,30 +40,15 @@ class View:
         return self.cache.kept_by
 
     def stored(self, question: Question[Result]) -> Callable[[], Result | None]:
-        """How to find the answer that the cache holds, which it does only at the default settings."""
+        """How to find the answer that the cache holds; a choice other than the default one has none."""
         chosen = self.selection
-        if not chosen.slice.everything or chosen.protocol != Protocol():
-            return lambda: None
-        return lambda: question.read(self.cache, chosen.run_id, chosen.feature)
+        usual = chosen.feature == DEFAULT_FEATURE or not question.of_feature
+        usual = usual and chosen.slice.everything and chosen.protocol == Protocol()
+        return (lambda: question.read(self.cache, chosen.run_id)) if usual else (lambda: None)
 
     def of_run(self, run_id: str) -> View:
         """The same view of another run."""
-        return View(self.cache, self.runs, replace(self.selection, run_id=run_id))
-
-    @classmethod
-    def beside(cls, cache: Cache, runs: pd.DataFrame, selection: Selection, run_id: str) -> View:
-        """A run to compare with, under the same choices; in the place of a feature that it lacks its first."""
-        known = known_features(runs.loc[run_id])
-        feature = selection.feature
-        if feature not in known:  # at equal confidence, confidence itself tells nothing
-            feature = next((name for name in known if name != "confidence"), "confidence")
-        chosen = replace(selection, fingerprint=cache.kept_by, run_id=run_id, feature=feature)
-        return cls(cache, runs, chosen, of="-other")
-
-    @cached_property
-    def known(self) -> dict[Hashable, Any]:
-        """What one drawing of a page has already waited for."""
-        return {}
+        return View(self.cache, self.runs, replace(self.selection, run_id=run_id, compare_id=None))
 
     @property
     def row(self) -> pd.Series:
@@ -122,21 +100,6 @@ class View:
             kept &= self.selection.slice.rows(run, self._whole[0])
         return None if kept.all() else kept
 
-    @property
-    def n_samples(self) -> int:
-        """How many are chosen; told without reading them where that is all."""
-        return int(self.row["n_samples"]) if self._kept is None else int(self._kept.sum())
-
-    @property
-    def numbers(self) -> IntArray:
-        """(n,) the numbers of the chosen samples in the run."""
-        n = int(self.row["n_samples"])
-        return np.arange(n) if self._kept is None else np.flatnonzero(self._kept)
-
-    def rows_of(self, cells: str) -> BoolArray:
-        """(n,) which of the chosen samples lie in cells of a figure."""
-        return cell_rows(cells, self.run, self.rho)
-
     def _chosen(self, *, with_logits: bool) -> RunData:
         run = load_run(self.cache, self.selection.run_id, with_logits=with_logits)
         return run if self._kept is None else run.subset(self._kept)
@@ -182,12 +145,9 @@ class View:
     def slice_in_force(self) -> Slice:
         """The chosen slice without what this run cannot be cut by: features and classes that it lacks."""
         chosen = self.selection.slice
-        if chosen.everything:  # and nothing has to be read
-            return chosen
         return replace(
             chosen,
             tertile="all" if self.rho is None else chosen.tertile,
-            cells="" if self.rho is None and "f=" in chosen.cells else chosen.cells,
             predicted="all" if self.run.predictions is None else chosen.predicted,
             label="all" if self.run.labels is None else chosen.label,
         )
@@ -212,16 +172,13 @@ class View:
     @property
     def ignored_slices(self) -> list[str]:
         """Parts of the chosen slice that this run cannot be cut by, in words."""
-        words = {
-            "tertile": "the feature", "cells": "the feature", "predicted": "predicted classes", "label": "true classes",
-        }  # fmt: skip
+        words = {"tertile": "the feature", "predicted": "predicted classes", "label": "true classes"}
         chosen, in_force = self.selection.slice, self.slice_in_force
-        lost = [word for name, word in words.items() if getattr(chosen, name) != getattr(in_force, name)]
-        return list(dict.fromkeys(lost))
+        return [word for name, word in words.items() if getattr(chosen, name) != getattr(in_force, name)]
 
     def caption(self) -> str:
         """Run, size, population, settings and cache in one line: the settings in force, whatever the URL said."""
-        parts = [self.label, f"{self.n_samples:,} samples", POPULATIONS[self.selection.protocol.population]]
+        parts = [self.label, f"{self.run.n_samples:,} samples", POPULATIONS[self.selection.protocol.population]]
         if not self.slice_in_force.everything:
             parts.append(f"slice: {self.slice_in_force.describe()}")
         if self.ignored_slices:
@@ -273,7 +230,6 @@ class CacheView(View):
     """The whole cache under the chosen feature and minimum support."""
 
     heeds: ClassVar[tuple[str, ...] | None] = ("support",)
-    has_other: ClassVar[bool] = False
 
     def caption(self) -> str:
         """What is counted, and which choices of the sidebar have no say here."""

@@ -12,7 +12,7 @@ from cache_builder.checkpoint import load_checkpoint, load_weights, read_weights
 from cache_builder.commands.shared_options import refuse_taken
 from cache_builder.config import RunConfig
 from cache_builder.datasets import open_dataset
-from cache_builder.extract import ImageBatches, Subset, extract_checkpoint, extract_run
+from cache_builder.extract import ImageBatches, Subset, extract_checkpoint, extract_run, extract_timm
 from cache_builder.models.registry import backbone, create_model
 from cache_builder.progress import console
 from cache_builder.taps import SoftmaxTap
@@ -68,11 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise InvalidInput("checkpoint", "an existing file", str(file))
     if arguments.threads is not None:
         torch.set_num_threads(validation.whole("--threads", arguments.threads, 1))
-    if arguments.model is not None or arguments.tap is not None or arguments.backbone is not None:
+    if arguments.model is not None or arguments.tap is not None:
         return _tapped(arguments)
     if arguments.checkpoint is None:
         raise InvalidInput("checkpoint", "a file, or --model", "neither")
-    record = _ours(arguments)
+    record = (_ours if arguments.backbone is None else _timms)(arguments)
     return _told(record, write_shard(record, arguments.shards))
 
 
@@ -105,13 +105,31 @@ def _side(arguments: argparse.Namespace) -> int:
     return 224 if arguments.backbone is None else backbone(arguments.backbone).image_size
 
 
+def _timms(arguments: argparse.Namespace) -> RunRecord:
+    if arguments.dataset is None:
+        raise InvalidInput("--dataset", "the images to evaluate on, beside --backbone", "none")
+    run_id = arguments.run_id or f"{arguments.backbone}-{arguments.dataset}"
+    refuse_taken(arguments.shards, run_id)
+    return extract_timm(
+        arguments.checkpoint,
+        open_dataset(arguments.dataset, arguments.data, folder_side=_side(arguments)),
+        backbone=arguments.backbone,
+        image_size=_side(arguments),
+        run_id=run_id,
+        mean=arguments.mean,
+        std=arguments.std,
+        subset=_subset(arguments),
+        device=arguments.device,
+        progress=console(),
+    )
+
+
 def _tapped(arguments: argparse.Namespace) -> int:
-    """A model of one's own, or a timm model; by its blocks' norms unless told otherwise."""
-    if arguments.tap is None and arguments.model is not None:
+    """A model of one's own, or a timm model with another tap than its norms."""
+    if arguments.tap is None:
         raise InvalidInput("--tap", "how the routing of --model is read; `--tap survey` proposes something", "none")
-    how = None if arguments.tap == "survey" else parse_tap(arguments.tap or "norms")
+    how = None if arguments.tap == "survey" else parse_tap(arguments.tap)
     batches: Iterable[Any]
-    config: dict[str, Any] = {}
     if arguments.loader is not None:
         data, batches = None, imported("--loader", arguments.loader)()
     elif arguments.dataset is not None:
@@ -119,12 +137,10 @@ def _tapped(arguments: argparse.Namespace) -> int:
         batches = ImageBatches(
             data, _side(arguments), arguments.backbone, arguments.mean, arguments.std, _subset(arguments)
         )
-        config = batches.config
     else:
         raise InvalidInput("--dataset", "images to evaluate on, or --loader", "neither")
     model, weights = _built(arguments, data), arguments.weights or arguments.checkpoint
     if weights is not None:
-        config["checkpoint"] = weights.name
         load_weights(model, read_weights(weights), f"{weights}: does not fit {arguments.model or arguments.backbone}")
     if how is None:
         first = next(iter(batches))
@@ -135,8 +151,7 @@ def _tapped(arguments: argparse.Namespace) -> int:
     run_id = arguments.run_id or f"{name}-{dataset}"
     path = extract_run(
         model, batches, tap=how, run_id=run_id, out=arguments.shards, backbone=name, dataset=dataset,
-        suite="extracted" if arguments.tap else "timm", variant="extracted" if how.is_routing else "baseline",
-        config=config, device=arguments.device, progress=console(),
+        device=arguments.device, progress=console(),
     )  # fmt: skip
     return _told(read_shard(path), path)
 

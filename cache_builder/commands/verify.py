@@ -48,7 +48,7 @@ def _compared(path: Path) -> str | None:
     record, answers = read_shard(path), read_diagnoses(path.parent, path.stem, read_digest(path))
     if not answers:
         print(f"ignored {diagnoses_path(path.parent, path.stem)}: of another shard, or another version of the engine")
-    different = differing(record.data(), record.layers, answers)
+    different = differing(record.data(), [layer.name for layer in record.layers], answers)
     return f"{path}: other answers than those stored ({', '.join(different)}); remove them" if different else None
 
 

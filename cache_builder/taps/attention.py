@@ -17,36 +17,28 @@ from cache_builder.taps.softmax import ATTENTION, SOFTMAXES, Watching, softmax_a
 
 _LARGEST_MAP = 2**19
 """Numbers of attention maps held at once, 2 MB: parts of a batch that stay in the processor's cache."""
-_LARGEST_SCORE = 16.0
-"""Of attention, up to which exp needs no shift to keep its digits."""
 _MULTIHEAD: Any = functional.multi_head_attention_forward
 _WANTED = {"need_weights": True, "average_attn_weights": False, "training": False}
 
 
 def _entropies(query: Tensor, key: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """(batch, queries) entropy of softmax(s) over log of the keys, s = scale Q K^T + mask, meaned over heads.
+    """(batch, queries) entropy of softmax(scale Q K^T + mask) over log of the keys, meaned over heads.
 
-    H = log Z - sum_k e^s_k s_k / Z, Z = sum_k e^s_k. A query that may attend to nothing has H = 0.
+    With log p = log_softmax, H = -sum exp(log p) log p. A query that may attend to nothing has H = 0.
     """
-    batch, heads, n_queries, _ = query.shape
+    batch, heads, n_queries, width = query.shape
     n_keys = key.shape[2]
-    # What a map costs beside a small model is its way through the caches: heads are read where they are, and the sums
-    # are products with ones, which are quicker over few keys.
-    scores = query.new_empty(heads, batch, n_queries, n_keys)
-    for head, products in enumerate(scores):
-        rows, columns = query[:, head], key[:, head].transpose(1, 2)
-        torch.baddbmm(products, rows, columns, beta=0, alpha=scale, out=products)
+    rows, columns = query.reshape(-1, n_queries, width), key.reshape(-1, n_keys, width).transpose(1, 2)
+    products = query.new_empty(batch * heads, n_queries, n_keys)
+    scores = torch.baddbmm(products, rows, columns, beta=0, alpha=scale).view(batch, heads, n_queries, n_keys)
     if mask is not None:
-        mask = mask.transpose(0, 1)
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    if mask is not None or float(scores.abs().max()) > _LARGEST_SCORE:
-        largest = scores.amax(dim=-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)
-        scores = scores.sub_(largest).clamp_min_(-1e4)  # exp of it is 0, and 0 times it too
-    ones = scores.new_ones(n_keys)
-    weights = scores.exp()
-    total = weights @ ones
-    entropies = total.log() - (weights.mul_(scores) @ ones).div_(total)
-    return entropies.nan_to_num_(0.0).mean(dim=0).mul_(1 / math.log(n_keys))
+    logarithms = torch.log_softmax(scores, dim=-1)
+    if mask is not None:
+        logarithms.nan_to_num_(0.0).clamp_min_(-1e4)  # exp of it is 0, and 0 times it too
+    # The scores' memory is taken again: what a map costs beside a small model is its way through the caches.
+    torch.exp(logarithms, out=scores)
+    return scores.mul_(logarithms).sum(dim=-1).mean(dim=1).mul_(-1 / math.log(n_keys))
 
 
 def attention_entropies(
@@ -84,7 +76,6 @@ class AttentionTap(Tap):
 
     Fused attention stays on: its map is computed a second time from the same queries and keys, so the pass is the same
     to the last bit. Plain attention is seen as a softmax of rank 4; `nn.MultiheadAttention` is asked for its weights.
-    Padding tokens, where the model is given an `attention_mask`, are neither meaned over nor counted as alternatives.
     Kernels that torch does not know (flash-attn, flex) are not seen: load such a model with `sdpa` or `eager`
     attention. inside : a pattern for the paths of modules, as in `SoftmaxTap`.
     """
@@ -101,7 +92,7 @@ class AttentionTap(Tap):
 
         def softmax(path: str, alpha: Tensor, _logits: Tensor, dim: int | None = None, *_: Any, **__: Any) -> None:
             if fits(path, tuple(alpha.shape), softmax_axis(alpha.ndim, dim) == alpha.ndim - 1):
-                capture.add(path, alpha, heads=1, over_tokens=True)
+                capture.add(path, alpha, heads=1)
 
         def fused(
             path: str, _result: object, query: Tensor, key: Tensor, _value: Tensor, attn_mask: Tensor | None = None,
@@ -113,12 +104,12 @@ class AttentionTap(Tap):
                     capture.add(path, query.new_ones(len(query), 1))
                 else:
                     entropies = attention_entropies(query, key, attn_mask, is_causal, scale)
-                    capture.add_values((Place(capture.unique(path), n_keys),), capture.among_real(entropies, n_keys))
+                    capture.add_values((Place(capture.unique(path), n_keys),), entropies)
 
         def multihead(path: str, _result: object, *arguments: Any, **keywords: Any) -> None:
             bound = inspect.signature(_MULTIHEAD).bind(*arguments, **keywords).arguments
             weights = _MULTIHEAD(**{**bound, **_WANTED})[1]
             if fits(path, tuple(weights.shape)):
-                capture.add(path, weights, heads=1, over_tokens=True)
+                capture.add(path, weights, heads=1)
 
         capture.mode = Watching(model, {**dict.fromkeys(SOFTMAXES, softmax), ATTENTION: fused, _MULTIHEAD: multihead})

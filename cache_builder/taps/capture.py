@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -68,8 +67,6 @@ class Capture:
         self.left_out: tuple[str, ...] = ()
         self.extra: dict[str, Tensor] = {}
         self.batch: int | None = None
-        self.real: Tensor | None = None
-        """(batch, tokens) which tokens are no padding, where the model is told that some are."""
         self.mode: TorchFunctionMode | None = None
         self.finish: Callable[[object], None] | None = None
         self.depth = 0
@@ -85,11 +82,9 @@ class Capture:
     def names(self) -> list[str]:
         return [place.name for place in self.places]
 
-    def begin(self, batch: int | None, attention_mask: object = None) -> None:
+    def begin(self, batch: int | None) -> None:
         self._passes += 1
-        self.batch, self.real = batch, None
-        if isinstance(attention_mask, Tensor) and attention_mask.ndim == 2 and not bool(attention_mask.all()):
-            self.real = attention_mask.detach() != 0
+        self.batch = batch
         self._names.clear()
 
     def forget(self) -> None:
@@ -98,28 +93,17 @@ class Capture:
         self._read.clear()
         self._single.clear()
 
-    def add(
-        self, name: str, alpha: Tensor, axis: int = -1, heads: int | None = None, *, over_tokens: bool = False
-    ) -> None:
+    def add(self, name: str, alpha: Tensor, axis: int = -1, heads: int | None = None) -> None:
         """Take the weights of the next place: entropies are kept, one per token, and nothing else of alpha.
 
         heads : an axis of what remains without the alternatives, over which the entropies are meaned.
-        over_tokens : whether the alternatives are the tokens themselves.
         """
         name, n_sources = self.unique(name), alpha.shape[axis]
         if n_sources < 2:
             self._single.append(name)
             return
         entropy = normalised_entropy(alpha, axis)
-        entropy = entropy if heads is None else entropy.mean(dim=heads)
-        self.add_values((Place(name, n_sources),), self.among_real(entropy, n_sources) if over_tokens else entropy)
-
-    def among_real(self, entropies: Tensor, n_tokens: int) -> Tensor:
-        """(batch, queries) entropies over tokens, divided by log of those that are no padding instead of all."""
-        if self.real is None or self.real.shape != (len(entropies), n_tokens):
-            return entropies
-        counts = self.real.sum(dim=1, keepdim=True).clamp_min(2)
-        return entropies * (math.log(n_tokens) / counts.log())
+        self.add_values((Place(name, n_sources),), entropy if heads is None else entropy.mean(dim=heads))
 
     def add_choices(self, name: str, chosen: Tensor, n_alternatives: int) -> None:
         """Take the numbers of the alternatives that each token takes, (..., k)."""
@@ -175,10 +159,8 @@ class Capture:
             return values.reshape(n, -1)
         (place,) = places
         if values.is_floating_point():
-            return sample_means(values, n, place.name, self.real)[:, None]
+            return sample_means(values, n, place.name)[:, None]
         assert place.n_sources is not None
-        if self.real is not None and self.real.numel() == len(values):
-            raise InvalidInput("batch", f"texts without padding, since {place.name} tells choices only", "padding")
         load, self.extra[f"{place.name} switch rate"] = choice_shares(values, place.n_sources, n)
         return load[:, None]
 
@@ -230,8 +212,7 @@ def tap(model: nn.Module, how: Tap) -> Iterator[Capture]:
     def before(_module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         capture.depth += 1
         if capture.depth == 1:
-            batch = next((len(found) for found in tensors([arguments, keywords]) if found.ndim), None)
-            capture.begin(batch, keywords.get("attention_mask"))
+            capture.begin(next((len(found) for found in tensors([arguments, keywords]) if found.ndim), None))
             if capture.mode is not None:
                 capture.mode.__enter__()  # type: ignore[no-untyped-call]
 

@@ -18,12 +18,11 @@ def normalised_entropy(alpha: Tensor, axis: int) -> Tensor:
     return products.sum(dim=axis).mul_(-1 / math.log(alpha.shape[axis]))
 
 
-def sample_means(values: Tensor, n_samples: int, place: str, real: Tensor | None = None) -> Tensor:
+def sample_means(values: Tensor, n_samples: int, place: str) -> Tensor:
     """(n_samples,) means of values whose leading axes are the samples, alone or with their tokens behind them.
 
     The samples are the first axis, several leading axes (each token a sample), or a first axis in which the rows of
     one sample follow one another (batch * tokens). A later axis as long as the batch is taken for a misplaced batch.
-    real : (n_samples, tokens) the tokens that count, where these are the values' own.
     """
     shape, leading = tuple(values.shape), 1
     for length in shape:
@@ -38,11 +37,7 @@ def sample_means(values: Tensor, n_samples: int, place: str, real: Tensor | None
             "ModuleTap and a `read` that does)",
             f"shape {shape} beside the alternatives",
         )
-    by_sample = values.reshape(n_samples, -1)
-    means = by_sample.mean(dim=1)
-    if real is not None and real.shape == by_sample.shape:
-        means = by_sample.where(real, 0.0).sum(dim=1) / real.sum(dim=1).clamp_min(1)
-    return means.clamp_(0.0, 1.0)  # which rounding may leave by one unit
+    return values.reshape(n_samples, -1).mean(dim=1).clamp_(0.0, 1.0)  # which rounding may leave by one unit
 
 
 def alpha_to_entropy(

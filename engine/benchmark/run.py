@@ -22,7 +22,6 @@ from engine.calibrators import CALIBRATORS, Bandwidth, Fitted
 from engine.core import validation
 from engine.core.binning import LEVEL, SPLIT_SEED, Matching
 from engine.core.labels import counted
-from engine.core.notebook import Shown
 from engine.core.types import BEHIND, BoolArray, FloatArray, Progress, RunData, silent
 from engine.features import CustomFeature
 from engine.metrics.debiased import DebiasedEce, debiased_difference, debiased_ece
@@ -34,7 +33,7 @@ _PERCENTILES = ("nll", "brier", "accuracy", "delta_nll", "delta_brier", "delta_a
 
 
 @dataclass(frozen=True, eq=False)
-class BenchmarkResult(Shown):
+class BenchmarkResult:
     """The benchmark of one run.
 
     Attributes

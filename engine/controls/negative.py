@@ -7,27 +7,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 from scipy.stats import binom
 
 from engine.controls.simulation import FITS, SIMULATED, Fit, Simulator, rejection_rate
 from engine.core import validation
-from engine.core.notebook import Shown
 from engine.core.rounding import Rounding, find_rounding
 from engine.core.threads import side_by_side
 from engine.core.types import BEHIND, FloatArray, Progress
 from engine.gaps.settings import TestSettings
-from engine.gaps.stratified import two_sided
 
 _TOLERATED_INFLATION = 1.5
 _BY_ACCIDENT = 0.01
-_EXTREME, _MARGIN = 0.025, 1.5
+_EXTREME = 0.025
 _WORTH_A_SECOND_LOOK = 1.1
 _SECOND_LOOK = 3
 
 
 @dataclass(frozen=True, eq=False)
-class FalseAlarms(Shown):
+class FalseAlarms:
     """How often each test rejects when correctness depends on confidence alone.
 
     table : one row per test, of the world in which it rejects most: label, fit, rejections, n_replicates, rate,
@@ -70,19 +67,10 @@ def raises_false_alarms(rejections: int, n_replicates: int, alpha: float) -> boo
 def lost_digits_explain(p_value: float | None, restored: FloatArray, alpha: float) -> bool:
     """Whether a test rejects on the run, but by no more than where only the lost digits of confidence matter.
 
-    restored : p-values of that world (`explained_down_to`).
+    restored : p-values of that world, in which the lost digits follow rho as closely as can be. Whether they do cannot
+    be seen, so a rejection has to be rarer there than 1 in 40.
     """
-    return p_value is not None and explained_down_to(restored) <= p_value <= alpha
-
-
-def explained_down_to(restored: FloatArray) -> float:
-    """The p-value down to which lost digits explain a rejection, from those of the world in which they follow rho.
-
-    Whether they do cannot be seen, so a rejection has to be rarer there than 1 in 40; and since how they were spread
-    cannot be seen either, its normal score has to be half as large again: with one digit, confidences that crowd
-    towards 1 hide more than evenly spread ones.
-    """
-    return float(two_sided(_MARGIN * ndtri(np.nanquantile(restored, _EXTREME) / 2)))
+    return p_value is not None and float(np.nanquantile(restored, _EXTREME)) <= p_value <= alpha
 
 
 def false_alarm_rate(
@@ -95,7 +83,6 @@ def false_alarm_rate(
     alpha: float = 0.05,
     seed: int = 42,
     settings: TestSettings = TestSettings(),
-    clusters: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> FalseAlarms:
     """Keep confidence and rho, simulate correctness in worlds where only confidence matters.
@@ -103,12 +90,12 @@ def false_alarm_rate(
     Accuracy is a logistic, a spline and an isotonic fit on confidence, and, where recorded confidences are rounded or
     tied, one on confidences whose lost digits are restored in the order of rho: the worst they can have hidden. A sound
     test rejects about alpha of the data sets of each. Where a test rejects somewhat more, three times as many are added
-    before it is judged. clusters : what samples share; outcomes then go together in them (`Simulator`).
+    before it is judged.
     """
     validation.draws("n_replicates", n_replicates)
     validation.seed(seed)
     validation.fraction("alpha", alpha)
-    bench = Simulator(confidence, correct, rho, tests, settings, clusters)
+    bench = Simulator(confidence, correct, rho, tests, settings)
     bench.check(n_replicates, len(FITS) * (1 + _SECOND_LOOK))
     rounding = find_rounding(confidence)
     fits = FITS if rounding is not None else FITS[:-1]

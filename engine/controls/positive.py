@@ -23,7 +23,6 @@ from engine.controls.simulation import (
 from engine.core import validation
 from engine.core.binning import TERTILE_QUANTILES, equal_mass_bins, tertiles
 from engine.core.errors import InvalidInput
-from engine.core.notebook import Shown
 from engine.core.threads import side_by_side
 from engine.core.types import BoolArray, FloatArray, Progress
 from engine.gaps.combined import combined_test
@@ -104,7 +103,6 @@ def power_curve(
     alpha: float = 0.05,
     seed: int = 42,
     settings: TestSettings = TestSettings(),
-    clusters: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> PowerCurve:
     """The planted gap: how often does each test find a gap of delta between two sides of rho at matched confidence?
@@ -118,7 +116,7 @@ def power_curve(
     checked = np.sort(validation.vector("deltas", deltas))
     if checked[0] < 0 or checked[-1] > 1:
         raise InvalidInput("deltas", "gaps in [0, 1]", f"values from {checked[0]:g} to {checked[-1]:g}")
-    bench = Simulator(confidence, correct, rho, tests, settings, clusters)
+    bench = Simulator(confidence, correct, rho, tests, settings)
     bench.check(n_replicates, checked.size)
     base = bench.world("logistic")
     planted = [bench.planted(base, float(delta), shape, scale) for delta in checked]
@@ -154,7 +152,7 @@ class RealControl:
 
 
 @dataclass(frozen=True, eq=False)
-class PositiveControl(Shown):
+class PositiveControl:
     """detectable : by shape and scale the smallest planted gap that the verdict's test finds with 80 % power; None if
     not even the largest tried. real : the same question with real features, None without other runs.
     """
@@ -191,19 +189,19 @@ def positive_control(
     correct: ArrayLike,
     rho: ArrayLike,
     *,
-    clusters: ArrayLike | None = None,
+    others: Mapping[str, ArrayLike] | None = None,
     n_replicates: int = 100,
     alpha: float = 0.05,
     seed: int = 42,
 ) -> PositiveControl:
-    """Smallest planted gap of each shape, on the scales of accuracy and of odds.
+    """Smallest planted gap of each shape, on the scales of accuracy and of odds, and the real features, if any.
 
     The crossing of 80 % power is bracketed by bisection over the gaps that `power_curve` tries by default.
     """
     validation.draws("n_replicates", n_replicates)
     validation.seed(seed)
     validation.fraction("alpha", alpha)
-    bench = Simulator(confidence, correct, rho, (VERDICT,), TestSettings(), clusters)
+    bench = Simulator(confidence, correct, rho, (VERDICT,), TestSettings())
     base = bench.world("logistic")
 
     def bracket(kind: tuple[Shape, Scale]) -> float | None:
@@ -226,4 +224,5 @@ def positive_control(
 
     kinds = [(shape, scale) for shape in SHAPES for scale in SCALES]
     detectable = dict(zip(kinds, side_by_side(bracket, kinds), strict=True))
-    return PositiveControl(detectable, DELTAS[-1], None, n_replicates, seed)
+    real = real_control(confidence, correct, others, alpha=alpha) if others else None
+    return PositiveControl(detectable, DELTAS[-1], real, n_replicates, seed)

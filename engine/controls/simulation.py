@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, logit
 
 from engine.core import validation
 from engine.core.binning import Matching, confidence_bins, tertiles
@@ -43,23 +42,15 @@ class Layout:
     rank: FloatArray
     rho: FloatArray
     groups: IntArray
-    clusters: IntArray | None = None
 
     @classmethod
-    def of(
-        cls,
-        confidence: FloatArray,
-        rho: FloatArray,
-        quantiles: tuple[float, float],
-        clusters: IntArray | None = None,
-    ) -> tuple[Layout, IntArray]:
+    def of(cls, confidence: FloatArray, rho: FloatArray, quantiles: tuple[float, float]) -> tuple[Layout, IntArray]:
         """The layout and the order of the original samples in it."""
         groups = tertiles(rho, quantiles).index
         rank = np.empty(rho.size)
         rank[np.argsort(confidence, kind="stable")] = np.arange(rho.size)
         order = np.lexsort((rank, groups))
-        shared = None if clusters is None else clusters[order]
-        return cls(confidence[order], rank[order], rho[order], groups[order], shared), order
+        return cls(confidence[order], rank[order], rho[order], groups[order]), order
 
     def bins(self, n_bins: int, matching: Matching) -> IntArray:
         """The bins that the samples have in their original order."""
@@ -104,8 +95,8 @@ class BatchTest:
         """
         return self.statistic.batch_pvalues(self.partition, summary)
 
-    def p_value(self, samples: Samples, settings: TestSettings, clusters: IntArray | None) -> float | None:  # noqa: ARG002
-        """Of the run itself; clusters matter to the verdict's test alone."""
+    def p_value(self, samples: Samples, settings: TestSettings) -> float | None:
+        """Of the run itself."""
         n_bins, matching = self.preset.bins_for(samples[2].size), self.preset.matching
         return self.statistic.p_value(samples, n_bins, matching, settings)
 
@@ -117,7 +108,7 @@ class VerdictTest:
     summary_width = 1
 
     def __init__(self, layout: Layout) -> None:
-        self._batch = CombinedBatch(layout.confidence, layout.rho, layout.rank, layout.clusters)
+        self._batch = CombinedBatch(layout.confidence, layout.rho, layout.rank)
         self.width = 4 * layout.rho.size  # it works in double precision
 
     def summarise(self, correct: BoolArray, accuracy: FloatArray) -> FloatArray:
@@ -126,8 +117,8 @@ class VerdictTest:
     def pvalues(self, summary: FloatArray) -> FloatArray:
         return summary[:, 0]
 
-    def p_value(self, samples: Samples, settings: TestSettings, clusters: IntArray | None) -> float | None:  # noqa: ARG002
-        return combined_test(*samples, clusters=clusters).p_value
+    def p_value(self, samples: Samples, settings: TestSettings) -> float | None:  # noqa: ARG002
+        return combined_test(*samples).p_value
 
 
 def chunks(n_replicates: int, width: int, budget: int = 8_000_000) -> list[int]:
@@ -186,21 +177,6 @@ def world(confidence: FloatArray, correct: BoolArray, rho: FloatArray, fit: Fit)
     return accuracy_given_confidence(whole, correct, "logistic")
 
 
-def shared_luck(confidence: FloatArray, correct: BoolArray, clusters: IntArray) -> float:
-    """How much outcomes of one cluster go together beyond confidence, as the correlation of normal scores behind them.
-
-    r = sum_c ((sum_i e_i)^2 - sum_i e_i^2) / sum_c m_c (m_c - 1), e_i = (t_i - p_i) / sqrt(p_i (1 - p_i)), p the
-    logistic fit, m_c the cluster's samples. Outcomes of p = 1/2 correlate by r where scores do by sin(pi r / 2).
-    """
-    accuracy = accuracy_given_confidence(confidence, correct).clip(_CLIP, 1 - _CLIP)
-    residuals = (correct - accuracy) / np.sqrt(accuracy * (1 - accuracy))
-    sums, squares = (np.bincount(clusters, weights=each) for each in (residuals, residuals**2))
-    sizes = np.bincount(clusters)
-    pairs = float((sizes * (sizes - 1)).sum())
-    together = float((sums**2 - squares).sum()) / pairs if pairs else 0.0
-    return float(np.sin(np.pi / 2 * min(max(together, 0.0), 1.0)))
-
-
 Shape = Literal["monotone", "U", "opposite signs"]
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 Scale = Literal["accuracy", "odds"]
@@ -249,8 +225,7 @@ def plant_gap(
 class Simulator:
     """A run laid out once, with the tests prepared on it: what is simulated is correctness alone.
 
-    tests : names of `TESTS`, and `verdict`, the test that verdicts rest on. clusters : (n,) what samples share;
-    their outcomes then go together as much as the run's do (`shared_luck`), and the verdict's test knows it.
+    tests : names of `TESTS`, and `verdict`, the combined test that verdicts rest on.
     """
 
     def __init__(
@@ -260,15 +235,13 @@ class Simulator:
         rho: ArrayLike,
         tests: Sequence[str],
         settings: TestSettings,
-        clusters: ArrayLike | None = None,
     ) -> None:
         samples = validation.samples(confidence, correct, rho)
-        self._clusters = None if clusters is None else validation.clusters(clusters, samples[2].size)
         if isinstance(tests, str) or not isinstance(tests, Sequence) or not tests:
             raise InvalidInput("tests", f"a list of one or more of: {', '.join(SIMULATED)}", repr(tests))
         for test in tests:
             validation.choice("tests", test, SIMULATED)
-        self.layout, self.order = Layout.of(samples[0], samples[2], settings.quantiles, self._clusters)
+        self.layout, self.order = Layout.of(samples[0], samples[2], settings.quantiles)
         self._samples, self._settings = samples, settings
         self.bins = self.layout.bins(primary_bins(self.n_samples), "equal_mass")
         self.tests: dict[str, BatchTest | VerdictTest] = {
@@ -284,21 +257,7 @@ class Simulator:
 
     def p_value(self, test: str) -> float | None:
         """Of the run itself."""
-        return self.tests[test].p_value(self._samples, self._settings, self._clusters)
-
-    @cached_property
-    def _luck(self) -> float:
-        return 0.0 if self._clusters is None else shared_luck(*self._samples[:2], self._clusters)
-
-    def _uniform(self, n_replicates: int, rng: np.random.Generator) -> FloatArray:
-        """(R, n) numbers in [0, 1]; a sample is right where its own is below its accuracy."""
-        shared = self.layout.clusters
-        if shared is None or self._luck == 0:
-            return rng.random((n_replicates, self.n_samples), dtype=np.float32)
-        of_clusters, own = (
-            rng.standard_normal((n_replicates, size), dtype=np.float32) for size in (shared.max() + 1, self.n_samples)
-        )
-        return ndtr(np.sqrt(self._luck) * of_clusters[:, shared] + np.sqrt(1 - self._luck) * own)
+        return self.tests[test].p_value(self._samples, self._settings)
 
     def world(self, fit: Fit) -> FloatArray:
         """Accuracies in layout order where only confidence matters (`world`)."""
@@ -320,7 +279,7 @@ class Simulator:
         rng = np.random.default_rng(seed)
         found: dict[str, list[list[FloatArray]]] = {test: [[] for _ in accuracies] for test in self.tests}
         for size in chunks(n_replicates, max(test.width for test in self.tests.values())):
-            uniform = self._uniform(size, rng)
+            uniform = rng.random((size, self.n_samples), dtype=np.float32)
             for place, accuracy in enumerate(accuracies):
                 outcomes = uniform < accuracy.astype(np.float32)
                 for name, test in self.tests.items():

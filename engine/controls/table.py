@@ -36,14 +36,13 @@ def controls_table(
     power: PowerCurve,
     *,
     settings: TestSettings = TestSettings(),
-    clusters: ArrayLike | None = None,
 ) -> pd.DataFrame:
     """One row per test that both controls cover: p on this run, false-alarm rate, smallest detectable gap, reading.
 
-    settings, clusters : those that the controls were simulated with.
+    settings : those that the controls were simulated with.
     """
     tests = [test for test in power.detectable if test in set(alarms.table["test"])]
-    bench = Simulator(confidence, correct, rho, tests, settings, clusters)
+    bench = Simulator(confidence, correct, rho, tests, settings)
     rows = []
     for test in tests:
         p_value = bench.p_value(test)
@@ -81,17 +80,16 @@ def simulate_controls(
     scale: Scale = "accuracy",
     n_replicates: int = 400,
     settings: TestSettings = TestSettings(),
-    clusters: ArrayLike | None = None,
     progress: Progress = silent,
 ) -> Controls:
     """Both controls of every test, and what follows from them."""
     given = confidence, correct, rho
     power = power_curve(
         *given, tests=SIMULATED, shape=shape, scale=scale, n_replicates=n_replicates, settings=settings,
-        clusters=clusters, progress=part_of(progress, 0, 0.6),
+        progress=part_of(progress, 0, 0.6),
     )  # fmt: skip
     alarms = false_alarm_rate(
-        *given, n_replicates=n_replicates, settings=settings, clusters=clusters, progress=part_of(progress, 0.6, 0.4)
-    )
-    trust = controls_table(*given, alarms, power, settings=settings, clusters=clusters)
-    return Controls(power, alarms, trust)
+        *given, n_replicates=n_replicates, settings=settings,
+        progress=part_of(progress, 0.6, 0.4),
+    )  # fmt: skip
+    return Controls(power, alarms, controls_table(*given, alarms, power, settings=settings))

@@ -12,7 +12,7 @@ from engine.core.errors import InvalidInput
 from engine.core.types import FloatArray, IntArray
 
 Matching = Literal["equal_width", "equal_mass"]
-MATCHINGS: tuple[Matching, ...] = get_args(Matching)
+MATCHINGS: tuple[str, ...] = get_args(Matching)
 N_BINS = 15
 TERTILES = ("low", "mid", "high")
 TERTILE_QUANTILES = (1 / 3, 2 / 3)

@@ -13,15 +13,11 @@ MOST_LAYERS = 1_024
 MOST_SAMPLES = 10_000_000
 MOST_COLUMNS = 256
 """Further columns beside confidence, logits and profile."""
-MOST_HISTORY = 200_000
-"""Rows of what was recorded by epoch."""
 MOST_TEXT = 4 << 20
 """Bytes of one text in a cache or shard: a name, a configuration, a stored answer."""
 
 # Of one cache.
 MOST_RUNS = 10_000
-ALL_TEXT = 128 << 20
-"""Bytes of the texts of all runs."""
 VALUES_PER_BYTE, SPARE_VALUES = 8, 20_000_000
 """Numbers that a run may unpack to, by the size of its file and beyond it: kilobytes of zeros are not gigabytes."""
 
@@ -29,12 +25,10 @@ VALUES_PER_BYTE, SPARE_VALUES = 8, 20_000_000
 UPLOAD_BYTES = 100_000_000
 SESSION_BYTES = 200_000_000
 ALL_BYTES = 1_000_000_000
-"""Of a file, of the files that one viewer keeps, and of those of all viewers, of which one address has half at most."""
+"""Of a file, of the files that one viewer keeps, and of those of all viewers."""
 UPLOAD_ROWS, UPLOAD_COLUMNS = 2_000_000, 5_000
 UPLOAD_SECONDS = 300.0
 """For a file to come in."""
-SOCKETS_PER_ADDRESS, SOCKETS = 100, 500
-"""Windows open at once."""
 
 # Of what viewers make a dashboard do. Whoever has fewest at work comes next.
 JOBS_PER_VIEWER, JOBS = 4, 128
@@ -44,4 +38,4 @@ QUERIES_PER_VIEWER, QUERIES = 1, 16
 CHILDREN = 2
 QUERY_SECONDS, MOST_QUERY_SECONDS = 1.0, 10.0
 """That a question in SQL gets, and that it may be given."""
-QUERY_CHARACTERS, ANSWER_ROWS, ANSWER_COLUMNS, ANSWER_BYTES = 20_000, 10_000, 500, 8 << 20
+QUERY_CHARACTERS, ANSWER_ROWS, ANSWER_BYTES = 20_000, 10_000, 8 << 20

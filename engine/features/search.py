@@ -158,7 +158,7 @@ def search_features(
     found = {test: np.empty((len(outcomes), len(candidates))) for test in (PAPER.name, VERDICT)}
     for position, rho in enumerate(values):
         report((position + 1) / (len(values) + 1), f"scalar {position + 1} of {len(values)}")
-        layout, order = Layout.of(confidence, rho, settings.quantiles, run.clusters)
+        layout, order = Layout.of(confidence, rho, settings.quantiles)
         batches: dict[str, BatchTest | VerdictTest] = {
             PAPER.name: BatchTest(preset, layout, settings.min_support),
             VERDICT: VerdictTest(layout),

@@ -12,19 +12,19 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from engine.core import validation
-from engine.core.contingency import Contingency
-from engine.core.notebook import Shown
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
 from engine.core.types import BEHIND, FloatArray, IntArray
 from engine.gaps.gap import GapResult, gap_of_counts
 from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
-class BootstrapResult(Shown):
+class BootstrapResult:
     """Percentile intervals of both gaps and the resampled values behind them.
 
     An absolute gap is folded at zero, so resampling noise moves it upwards: the point estimate may lie below its
@@ -56,11 +56,7 @@ def bootstrap_gap_of_counts(
     min_support: int = MIN_SUPPORT,
     level: float = 0.95,
 ) -> BootstrapResult:
-    """Percentile bootstrap of both gaps: all samples resampled, cuts of rho and bins of confidence held fixed.
-
-    Resampling rows with fixed cuts makes the counts by bin, tertile and correctness one multinomial draw; no row is
-    touched.
-    """
+    """The bootstrap of counts that were tabulated before."""
     validation.draws("n_resamples", n_resamples)
     validation.seed(seed)
     validation.fraction("level", level)
@@ -97,6 +93,30 @@ def bootstrap_gap_of_counts(
         level=level,
         n_resamples=n_resamples,
         seed=seed,
+    )
+
+
+def bootstrap_gap(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    n_resamples: int = 5000,
+    seed: int = 42,
+    n_bins: int = N_BINS,
+    min_support: int = MIN_SUPPORT,
+    matching: Matching = "equal_width",
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+    level: float = 0.95,
+) -> BootstrapResult:
+    """Percentile bootstrap of both gaps: all samples resampled, cuts of rho and bins of confidence held fixed.
+
+    Resampling rows with fixed cuts makes the counts by bin, tertile and correctness one multinomial draw; no row is
+    touched.
+    """
+    contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=matching, quantiles=quantiles)
+    return bootstrap_gap_of_counts(
+        contingency, n_resamples=n_resamples, seed=seed, min_support=min_support, level=level
     )
 
 

@@ -8,13 +8,11 @@ from scipy.stats import rankdata
 
 from engine.core.binning import equal_mass_bins
 from engine.core.pvalues import cauchy_combination
-from engine.core.types import BoolArray, FloatArray, IntArray
+from engine.core.types import BoolArray, FloatArray
 from engine.gaps.settings import primary_bins
-from engine.gaps.shape import ShapeDesign, ShapeResult, cluster_sums, count_correct, logistic_fit, shape_test
+from engine.gaps.shape import ShapeDesign, ShapeResult, count_correct, logistic_fit, shape_test
 from engine.gaps.statistics.trend import TrendDesign, trend_test
 from engine.gaps.stratified import StratifiedResult, two_sided
-
-_GLANCE = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +33,8 @@ def combine(*p_values: float | None) -> float | None:
 
 def echoes_confidence(confidence: FloatArray, rho: FloatArray) -> bool:
     """Whether rho has the order of confidence, or its reverse: no test can tell the two apart."""
-    for part in (slice(_GLANCE), slice(None)):  # some of the samples nearly always tell
-        ranks, other = rankdata(confidence[part]), rankdata(rho[part])
-        if not (np.array_equal(ranks, other) or np.array_equal(ranks, ranks.size + 1 - other)):
-            return False
-    return True
+    ranks, other = rankdata(confidence), rankdata(rho)
+    return np.array_equal(ranks, other) or np.array_equal(ranks, ranks.size + 1 - other)
 
 
 def combined_test(
@@ -55,22 +50,15 @@ def combined_test(
 class CombinedBatch:
     """The same on many simulated outcomes of one run; matched_by : confidence, or its ranks (`ShapeDesign`)."""
 
-    def __init__(
-        self, confidence: FloatArray, rho: FloatArray, matched_by: FloatArray, clusters: IntArray | None = None
-    ) -> None:
-        self._clusters = clusters
+    def __init__(self, confidence: FloatArray, rho: FloatArray, matched_by: FloatArray) -> None:
         self._n_bins = primary_bins(rho.size)
         self._trend = TrendDesign.of(equal_mass_bins(matched_by, self._n_bins), rho, self._n_bins)
-        self._shape = ShapeDesign(confidence, rho, clusters, matched_by)
+        self._shape = ShapeDesign(confidence, rho, matched_by=matched_by)
 
     def pvalues(self, outcomes: BoolArray, accuracy: FloatArray) -> FloatArray:
         """(R,) of (R, n) outcomes drawn from accuracies (n,); NaN where there is nothing to test."""
         n_correct = count_correct(outcomes, self._trend.bins, self._n_bins)
-        if self._clusters is None:
-            variance = self._trend.variance(n_correct).sum(axis=1)
-        else:
-            residuals = self._trend.scores * (outcomes - (n_correct / self._trend.sizes)[:, self._trend.bins])
-            variance = np.square(cluster_sums(residuals.T, self._clusters)).sum(axis=0)
+        variance = self._trend.variance(n_correct).sum(axis=1)
         statistic = outcomes.astype(np.float32) @ self._trend.scores.astype(np.float32)
         z = np.divide(statistic, np.sqrt(variance), out=np.full(len(outcomes), np.nan), where=variance > 0)
         fitted = logistic_fit(self._shape.model, accuracy)

@@ -10,7 +10,6 @@ from scipy.stats import rankdata
 from engine.core import validation
 from engine.core.binning import LEVEL, equal_mass_bins
 from engine.core.errors import InvalidInput
-from engine.core.notebook import Shown
 from engine.core.types import FloatArray, IntArray
 from engine.gaps.ladder import LABELS, Rung, ladder_fit, rung_of
 from engine.gaps.settings import primary_bins
@@ -24,7 +23,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class DecileEffect(Shown):
+class DecileEffect:
     """Accuracy minus what the rung's conditioning set predicts, by group of the feature; NaN where a group is empty.
 
     values, low, high, fitted : (G,) the difference, its simultaneous null band, the fitted trend. counts : (G,).

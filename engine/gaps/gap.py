@@ -8,14 +8,14 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from engine.core import validation
-from engine.core.contingency import Contingency
-from engine.core.notebook import Shown
+from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
+from engine.core.contingency import Contingency, tabulate
 from engine.core.types import BoolArray, IntArray
 from engine.gaps.settings import MIN_SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
-class GapResult(Shown):
+class GapResult:
     """Gaps between the low and the high tertile over the bins that both share.
 
     A bin is shared if it holds at least `min_support` samples of each. With weights w_b = min(n_low, n_high),
@@ -79,7 +79,7 @@ def shared_bins(contingency: Contingency, min_support: int) -> BoolArray:
 
 
 def gap_of_counts(contingency: Contingency, min_support: int = MIN_SUPPORT) -> GapResult:
-    """Low-against-high tertile gap in accuracy at matched confidence (protocol, section 4), of tabulated counts."""
+    """The gap of counts that were tabulated before."""
     validation.whole("min_support", min_support, 1)
     shared = shared_bins(contingency, min_support)
     notes = [
@@ -102,3 +102,18 @@ def gap_of_counts(contingency: Contingency, min_support: int = MIN_SUPPORT) -> G
         signed_gap=float(weights @ gaps / weights.sum()),
         notes=tuple(notes),
     )
+
+
+def matched_gap(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    rho: ArrayLike,
+    *,
+    n_bins: int = N_BINS,
+    min_support: int = MIN_SUPPORT,
+    matching: Matching = "equal_width",
+    quantiles: tuple[float, float] = TERTILE_QUANTILES,
+) -> GapResult:
+    """Low-against-high tertile gap in accuracy at matched confidence (protocol, section 4)."""
+    contingency = tabulate(confidence, correct, rho, n_bins=n_bins, matching=matching, quantiles=quantiles)
+    return gap_of_counts(contingency, min_support)

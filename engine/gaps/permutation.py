@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from engine.core import validation
 from engine.core.binning import N_BINS, TERTILE_QUANTILES, Matching
 from engine.core.contingency import Contingency, tabulate
-from engine.core.notebook import Shown
 from engine.core.types import FloatArray, IntArray, Progress
 from engine.gaps.exact import NullDistribution
 from engine.gaps.gap import GapResult, gap_of_counts
@@ -34,7 +33,7 @@ class NullBand:
 
 
 @dataclass(frozen=True, eq=False)
-class PermutationResult(Shown):
+class PermutationResult:
     """A statistic, its p-value under within-bin permutation of rho, and the null it was held against.
 
     `p_value` is None, with the `reason`, when the data cannot move the statistic. `p_error` bounds how much too large

@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from engine.core import validation
 from engine.core.binning import equal_mass_bins
 from engine.core.errors import InvalidInput
-from engine.core.notebook import Shown
 from engine.core.types import FloatArray
 from engine.gaps.bound import EffectBound, effect_bound
 from engine.gaps.settings import primary_bins
@@ -47,7 +46,7 @@ def trend_scores(
 
 
 @dataclass(frozen=True)
-class PooledEffect(Shown):
+class PooledEffect:
     """A mean of n effects.
 
     q, tau2, i2 : heterogeneity of random effects, Cochran's Q, the variance between true effects, and the share of Q

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +22,6 @@ from scipy.stats import chi2, rankdata
 
 from engine.core import validation
 from engine.core.binning import equal_mass_bins
-from engine.core.notebook import Shown
 from engine.core.pvalues import cauchy_combination
 from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.settings import FEWEST_SAMPLES_PER_BIN, primary_bins
@@ -41,7 +39,7 @@ _RANK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class ShapeResult(Shown):
+class ShapeResult:
     """One p-value for any shape and the three it is combined from, by name; None where there is nothing to test."""
 
     p_value: float | None
@@ -62,12 +60,12 @@ def chi_square_pvalues(statistic: FloatArray, covariance: FloatArray) -> FloatAr
 
 def centre(columns: FloatArray, bins: IntArray, weights: FloatArray | None = None) -> FloatArray:
     """(n, m) columns minus their (weighted) means in each bin."""
+    order = np.argsort(bins, kind="stable")
+    starts = np.flatnonzero(np.diff(bins[order], prepend=-1))
     weight = np.ones(bins.size) if weights is None else weights
-    total = np.maximum(np.bincount(bins, weights=weight), np.finfo(float).tiny)
-    centred = np.empty(columns.shape, order="F")  # a column after the other, as they are gone through
-    for place, column in enumerate(columns.T):
-        centred[:, place] = column - (np.bincount(bins, weights=column * weight) / total)[bins]
-    return centred
+    totals = np.add.reduceat((columns * weight[:, None])[order], starts, axis=0)
+    means = totals / np.add.reduceat(weight[order], starts)[:, None]
+    return columns - means[bins]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +82,12 @@ class BinnedScores:
 
     @classmethod
     def of(cls, bins: IntArray, n_bins: int, columns: FloatArray) -> BinnedScores:
-        centred = centre(columns, bins).T
-        products = np.empty((n_bins, len(centred), len(centred)))
-        for one, other in combinations_with_replacement(range(len(centred)), 2):
-            summed = np.bincount(bins, weights=centred[one] * centred[other], minlength=n_bins)
-            products[:, one, other] = products[:, other, one] = summed
-        return cls(bins, np.bincount(bins, minlength=n_bins), centred.T, products)
+        sizes = np.bincount(bins, minlength=n_bins)
+        order = np.argsort(bins, kind="stable")
+        starts = np.cumsum(sizes) - sizes
+        centred = centre(columns, bins)
+        products = np.add.reduceat(centred[order, :, None] * centred[order, None, :], starts, axis=0)
+        return cls(bins, sizes, centred, products)
 
     def pvalues(self, outcomes: FloatArray, n_correct: IntArray, clusters: IntArray | None) -> FloatArray:
         if clusters is not None:

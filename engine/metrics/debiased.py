@@ -16,14 +16,13 @@ from scipy.special import erf, ndtr
 
 from engine.core import validation
 from engine.core.binning import LEVEL, N_BINS, Matching, confidence_bins
-from engine.core.notebook import Shown
 from engine.core.types import BoolArray, FloatArray, IntArray
 
 _FAR = 10.0  # standard errors from zero, beyond which an absolute value is as good as normal
 
 
 @dataclass(frozen=True)
-class DebiasedEce(Shown):
+class DebiasedEce:
     """The ECE of the population behind a sample, or a difference of two: `estimate`, and the ends of its interval."""
 
     estimate: float

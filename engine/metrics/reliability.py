@@ -9,17 +9,16 @@ from numpy.typing import ArrayLike
 
 from engine import metrics
 from engine.core import validation
-from engine.core.binning import N_BINS, Matching, equal_width_bins
-from engine.core.notebook import Shown
+from engine.core.binning import N_BINS, equal_width_bins
 from engine.core.pvalues import wilson_interval
-from engine.core.types import BoolArray, FloatArray
+from engine.core.types import FloatArray
 from engine.metrics.debiased import DebiasedEce, debiased_ece
 
 Direction = Literal["over", "under", "neither"]
 
 
 @dataclass(frozen=True)
-class CalibrationSummary(Shown):
+class CalibrationSummary:
     """Accuracy against mean confidence, and the ECE beside what noise alone would give.
 
     accuracy_low, accuracy_high : 95 % Wilson interval. ece_if_calibrated : see `expected_ece`. debiased : the ECE
@@ -78,22 +77,6 @@ def calibration_summary(confidence: ArrayLike, correct: ArrayLike, *, n_bins: in
         accuracy_high=float(high),
         mean_confidence=float(checked.mean(dtype=np.float64)),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Diagram:
-    """A reliability diagram before it is drawn: one row per bin, and the summary."""
-
-    table: pd.DataFrame
-    summary: CalibrationSummary
-
-
-def diagram_of(confidence: FloatArray, correct: BoolArray, n_bins: int, matching: Matching) -> Diagram:
-    """Equal-width or equal-mass bins of these samples."""
-    # Equal-mass bins need a sample each; a thin slice may hold fewer than the bins asked for.
-    kept = n_bins if matching == "equal_width" else min(n_bins, confidence.size)
-    table = metrics.reliability_table(confidence, correct, n_bins=kept, matching=matching)
-    return Diagram(table, calibration_summary(confidence, correct, n_bins=n_bins))
 
 
 def class_table(

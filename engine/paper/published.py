@@ -15,8 +15,7 @@ import pandas as pd
 
 from engine.core import validation
 
-_IN_A_WHEEL = Path(__file__).resolve().parent / "tables"
-DIRECTORY = _IN_A_WHEEL if _IN_A_WHEEL.is_dir() else Path(__file__).resolve().parents[2] / "data" / "paper"
+DIRECTORY = Path(__file__).resolve().parents[2] / "data" / "paper"
 STATEMENTS = "statements"
 COLUMNS = ("table", "row", "column", "value", "std", "n", "note")
 

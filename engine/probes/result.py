@@ -8,7 +8,6 @@ import pandas as pd
 
 from engine.core import validation
 from engine.core.binning import quantile_groups
-from engine.core.notebook import Shown
 from engine.core.types import BEHIND, FloatArray, IntArray
 from engine.probes.networks import Recipe
 
@@ -86,7 +85,7 @@ class Reference:
 
 
 @dataclass(frozen=True, eq=False)
-class ProbeResult(Shown):
+class ProbeResult:
     """An audit. With no profile only the confidence probes are there; contrasts and the reference are then None.
 
     Attributes

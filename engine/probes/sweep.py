@@ -36,14 +36,13 @@ class ProbeSweep:
     probes : one row per run and probe: mean and std of the held-out R^2 over initialisations.
     contrasts : one row per run and contrast: estimate, t interval over initialisations (low, high), and for the
         routing-specific one the permutation p.
-    pooled : one row per probe: mean and std over the runs with a profile and a defined R^2. by_cell : in each cell.
+    pooled : one row per probe: mean and std over the runs that have a profile and a defined R^2.
     groups : one row per cell (backbone, data set, variant, ...) and contrast: mean and std over its runs.
     notes : one row per remark about a run.
     """
 
     probes: pd.DataFrame
     contrasts: pd.DataFrame
-    by_cell: pd.DataFrame
     pooled: pd.DataFrame
     groups: pd.DataFrame
     notes: pd.DataFrame
@@ -87,19 +86,15 @@ def audit_run(run: RunData, *, progress: Progress | None = None, **options: Unpa
         text = f"{counted(run.n_samples, 'sample')}; an audit needs {MINIMUM_SAMPLES}"
         (progress or silent)(1.0, text)
         return RunSummary(notes=({"run_id": run.run_id, "code": "too_few_samples", "note": text},))
-    return summarise(run.run_id, audit(run.confidence, run.entropies, run.correct, progress=progress, **options))
-
-
-def summarise(run_id: str, result: ProbeResult) -> RunSummary:
-    """What a sweep keeps of an audit."""
+    result = audit(run.confidence, run.entropies, run.correct, progress=progress, **options)
     return RunSummary(
         probes=tuple(
-            {"run_id": run_id, "probe": probe, "r2_mean": result.mean[probe], "r2_std": result.std[probe]}
+            {"run_id": run.run_id, "probe": probe, "r2_mean": result.mean[probe], "r2_std": result.std[probe]}
             for probe in PROBES
             if probe in result.r2
         ),
-        contrasts=tuple({"run_id": run_id, **row} for row in _contrast_rows(result)),
-        notes=tuple({"run_id": run_id, "code": note.code, "note": note.text} for note in result.notes),
+        contrasts=tuple({"run_id": run.run_id, **row} for row in _contrast_rows(result)),
+        notes=tuple({"run_id": run.run_id, "code": note.code, "note": note.text} for note in result.notes),
     )
 
 
@@ -113,7 +108,6 @@ def pool(runs: pd.DataFrame, summaries: Iterable[RunSummary]) -> ProbeSweep:
     return ProbeSweep(
         probes=probes,
         contrasts=contrasts,
-        by_cell=_summary(probes[probes["n_layers"] > 0], [*CELL, "probe"], "r2_mean", PROBES),
         pooled=_summary(probes[probes["n_layers"] > 0], ["probe"], "r2_mean", PROBES),
         groups=_summary(contrasts, [*CELL, "contrast"], "estimate", tuple(CONTRASTS)),
         notes=pd.DataFrame([row for one in kept for row in one.notes], columns=["run_id", "code", "note"]),

@@ -268,8 +268,7 @@ def ask(
         raise InvalidInput("query", f"at most {limits.QUERY_CHARACTERS:,} characters", f"{len(sql):,}")
     if not 0 < seconds <= limits.MOST_QUERY_SECONDS:
         raise InvalidInput("seconds", f"at most {limits.MOST_QUERY_SECONDS:g}", f"{seconds:g}")
-    request = {"sql": sql, "seconds": seconds, "max_rows": limits.ANSWER_ROWS}
-    request |= {"max_columns": limits.ANSWER_COLUMNS, "max_bytes": limits.ANSWER_BYTES}
+    request = {"sql": sql, "seconds": seconds, "max_rows": limits.ANSWER_ROWS, "max_bytes": limits.ANSWER_BYTES}
     try:
         file = open_regular(path)
     except CacheError as error:

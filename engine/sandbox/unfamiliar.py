@@ -6,25 +6,18 @@ reading of the catalogue.
 
 import json
 import math
-import os
 from pathlib import Path
 
 from engine.core.errors import CacheError
 from engine.sandbox.run import Allowance, LimitExceeded, ServerBusy, run_limited
-from engine.store.identity import Identity, held, open_regular
+from engine.store.identity import Identity, open_regular
 
 _CACHE_CHILD = Path(__file__).with_name("cache_child.py")
-_MEMORY_BYTES = 1 << 31
-"""Of addresses; a run of five million samples takes 1.6 of them and a third of a gigabyte of memory."""
+_MEMORY_BYTES = 3 << 29
 _SECONDS, _BYTES_PER_SECOND = 5, 10_000_000
 """Of computing, for any file and by its size; a quiet machine reads thirty megabytes and more in a second."""
 _ON_A_BUSY_MACHINE = 4
 _SHOWN = 1000
-
-
-def seconds_for(status: os.stat_result) -> int:
-    """Of computing."""
-    return math.ceil(_SECONDS + held(status) / _BYTES_PER_SECOND)
 
 
 def try_out(path: Path, identity: Identity) -> str:
@@ -36,7 +29,7 @@ def try_out(path: Path, identity: Identity) -> str:
     with open_regular(path) as file:
         if Identity.of(file) != identity:
             raise CacheError(f"{path}: is being replaced; try again in a moment")
-        seconds = seconds_for(os.fstat(file.fileno()))
+        seconds = math.ceil(_SECONDS + identity.size / _BYTES_PER_SECOND)
         allowance = Allowance(_MEMORY_BYTES, seconds, _ON_A_BUSY_MACHINE * seconds, output_bytes=1 << 20)
         try:
             with run_limited(_CACHE_CHILD, {}, file, allowance) as output:

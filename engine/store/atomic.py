@@ -5,7 +5,6 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -34,24 +33,6 @@ def replacing(target: Path) -> Iterator[Path]:
     finally:
         for leftover in (temporary, log_of(temporary)):
             leftover.unlink(missing_ok=True)
-
-
-@contextmanager
-def replacing_folder(target: Path) -> Iterator[Path]:
-    """The same for a folder. Between the old one and the new one there is a moment with none, never half of one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target.parent)
-    stem = f".{target.name}.{HOST}-{os.getpid()}-"
-    made, old = (target.parent / f"{stem}{secrets.token_hex(4)}.tmp" for _ in range(2))
-    made.mkdir()
-    try:
-        yield made
-        with suppress(FileNotFoundError):
-            os.rename(target, old)
-        os.rename(made, target)
-    finally:
-        for leftover in (made, old):
-            shutil.rmtree(leftover, ignore_errors=True)
 
 
 @contextmanager
@@ -84,7 +65,7 @@ def remove_leftovers(directory: Path) -> None:
         parts = _TEMPORARY.fullmatch(path.name)
         if parts and is_abandoned(path, parts["host"], int(parts["process"])):
             with suppress(OSError):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                path.unlink()
 
 
 def is_abandoned(path: Path, host: str, process: int) -> bool:

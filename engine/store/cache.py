@@ -95,19 +95,16 @@ class Cache:
             frame = table.to_pandas().astype(dict.fromkeys(_MAY_BE_MISSING, "Int64"))
             return frame.assign(extra_names=pd.Series(table["extra_names"].to_pylist(), dtype=object))
 
-    def load(self, run_id: str, columns: Collection[str] = COLUMNS, *, rows: range | None = None) -> RunData:
+    def load(self, run_id: str, columns: Collection[str] = COLUMNS) -> RunData:
         """A run's samples in memory: confidence, correct, clusters, and of the rest those columns that are named.
-
-        rows : only those, one after the other, of the samples that there are; None for all.
 
         A run of 10^7 samples with 16 layers and 1,000 classes is 80 GB of logits, 1.3 GB of profiles and 90 MB of what
         a test on one extra column needs. Using a column that was not read is an error (`RunData`).
         """
         wanted = _column_names(columns)
         shape = self._shape(run_id)
-        kept = range(shape["n_samples"]) if rows is None else range(rows.start, min(rows.stop, shape["n_samples"]))
         stored = [_STORED[name] for name in sorted(wanted - {"logits"})]
-        samples = self._ordered(f"SELECT {self._select(['sample_id', *stored])} FROM {ALIAS}.samples", run_id, rows)
+        samples = self._ordered(f"SELECT {self._select(['sample_id', *stored])} FROM {ALIAS}.samples", run_id)
         with self._explaining():
             read: dict[str, Any] = {name: samples[name].to_numpy().copy() for name in ("confidence", "correct")}
             if "entropies" in wanted:
@@ -118,17 +115,19 @@ class Cache:
             for name in wanted & {"labels", "predictions", "clusters"}:
                 read[name] = _whole_numbers(samples[_STORED[name]])
             if "logits" in wanted:
-                read["logits"] = self._logits(run_id, shape["n_classes"], rows) if shape["has_logits"] else None
-            if any(len(read[name]) != len(kept) for name in ("confidence", "logits") if read.get(name) is not None):
+                read["logits"] = self._logits(run_id, shape["n_classes"]) if shape["has_logits"] else None
+            if any(
+                len(read[name]) != shape["n_samples"] for name in ("confidence", "logits") if read.get(name) is not None
+            ):
                 raise CacheError(f"{self.path}: run {run_id!r} lacks rows; {REPAIR}")
             outside = _outside_range(read, shape["n_classes"])
             if outside:
                 raise CacheError(f"{self.path}: run {run_id!r} has {outside} outside their range; {REPAIR}")
             return RunData(run_id=run_id, **(dict.fromkeys(COLUMNS, NotRead) | read))
 
-    def _logits(self, run_id: str, n_classes: int, rows: range | None) -> FloatArray:
-        read = self._ordered(f"SELECT sample_id, logits FROM {ALIAS}.logits", run_id, rows)
-        return _matrix_from_lists(read["logits"], n_classes)
+    def _logits(self, run_id: str, n_classes: int) -> FloatArray:
+        rows = self._ordered(f"SELECT sample_id, logits FROM {ALIAS}.logits", run_id)
+        return _matrix_from_lists(rows["logits"], n_classes)
 
     def layers(self, run_id: str) -> pd.DataFrame:
         """Columns layer (from 1), name, n_sources; empty for a run without a routing profile."""
@@ -177,12 +176,10 @@ class Cache:
         if Identity.of(self._file) != self.identity:
             raise CacheError(f"{self.path}: was written to while it was open; {REPAIR}")
 
-    def _ordered(self, select: str, run_id: str, rows: range | None) -> Any:
+    def _ordered(self, select: str, run_id: str) -> Any:
         """Rows as an Arrow table; publish writes a run in the order of its sample ids, and a scan keeps it."""
-        among = "" if rows is None else f" AND sample_id >= {rows.start} AND sample_id < {rows.stop}"
-        table = self._query(f"{select} WHERE run_id = $run_id{among}", run_id)
-        first = 0 if rows is None else rows.start
-        if not np.array_equal(table["sample_id"].to_numpy(), np.arange(first, first + table.num_rows)):
+        table = self._query(f"{select} WHERE run_id = $run_id", run_id)
+        if not np.array_equal(table["sample_id"].to_numpy(), np.arange(table.num_rows)):
             raise CacheError(f"{self.path}: run {run_id!r} has rows out of order; {REPAIR}")
         return table
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import duckdb
 
 from engine.core.errors import CacheError, NotACache, SchemaMismatch, first_line
-from engine.core.limits import MOST_TEXT
-from engine.core.release import DATA
 from engine.store.atomic import log_of
 from engine.store.identity import HEADERS, REMEDY
 from engine.store.schema import ADDED_IN_2, DDL, READABLE, TABLES
@@ -27,6 +25,7 @@ _SETTINGS: Settings = {
 }
 _MAX_THREADS = 4
 CACHE_VARIABLE = "ROUTECAL_CACHE"
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 def open_read_only(path: Path, settings: Settings | None = None) -> duckdb.DuckDBPyConnection:
@@ -65,9 +64,10 @@ def _check_kind(path: Path) -> None:
         raise NotACache(f"{os.fsencode(path)!r}: the name is not UTF-8; rename the file")
     if not path.is_file():
         raise NotACache(f"{path}: no such cache; {REMEDY}")
-    log = log_of(path.resolve())
-    if log.exists():  # it would be replayed, whoever wrote it
-        raise CacheError(f"{path}: has a log beside it: somebody writes to it or was stopped; close it or remove {log}")
+    if log_of(path).exists():  # it would be replayed, whoever wrote it
+        raise CacheError(
+            f"{path}: has a log beside it: somebody writes to it or was stopped; close it or remove {log_of(path).name}"
+        )
 
 
 def is_text(path: Path) -> bool:
@@ -114,8 +114,6 @@ _OTHERS = """
     UNION ALL SELECT 'type' FROM system.main.duckdb_types() WHERE database_name = $name AND NOT internal
     UNION ALL SELECT 'sequence' FROM system.main.duckdb_sequences() WHERE database_name = $name
     UNION ALL SELECT 'index' FROM system.main.duckdb_indexes() WHERE database_name = $name"""
-_META = f"SELECT count(*), coalesce(sum(strlen(key) + strlen(value)), 0) FROM {ALIAS}.meta"
-_MOST_ENTRIES = 100
 _MACROS = "SELECT count(*) FROM system.main.duckdb_functions() WHERE database_name = ?"
 
 
@@ -143,9 +141,6 @@ def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     found = tables_of(connection, ALIAS)
     if found.get("meta") != _defined(READABLE[-1])["meta"]:
         raise NotACache(f"{path}: a DuckDB database, but not a RouteCal cache; {REMEDY}")
-    [(n_entries, n_bytes)] = connection.execute(_META).fetchall()
-    if n_entries > _MOST_ENTRIES or n_bytes > MOST_TEXT:
-        raise NotACache(f"{path}: more than {_MOST_ENTRIES} entries or {MOST_TEXT:,} bytes of meta; {REMEDY}")
     version = read_meta(connection).get("schema_version", "none")[:20]
     if version not in READABLE:
         raise SchemaMismatch(str(path), version, " or ".join(READABLE))
@@ -198,11 +193,11 @@ def quoted(path: Path) -> str:
 
 
 def default_cache_path() -> Path:
-    """`data/routing.duckdb`, or what the environment variable ROUTECAL_CACHE names."""
+    """`data/routing.duckdb` of the project, or what the environment variable ROUTECAL_CACHE names."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else DATA / "routing.duckdb"
+    return Path(chosen) if chosen else PROJECT_ROOT / "data" / "routing.duckdb"
 
 
 def default_shards_directory() -> Path:
-    """`data/shards`."""
-    return DATA / "shards"
+    """`data/shards` of the project."""
+    return PROJECT_ROOT / "data" / "shards"

@@ -61,11 +61,6 @@ def _told(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def held(status: os.stat_result) -> int:
-    """Bytes that a file takes on its disk: holes make it as long as its author likes. Some systems do not say."""
-    return min(status.st_size, 512 * status.st_blocks) if status.st_blocks else status.st_size
-
-
 def open_regular(path: Path) -> BinaryIO:
     """The file, open for reading. A FIFO or a device is refused and not waited for; so is what may not be read."""
     try:

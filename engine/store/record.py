@@ -114,7 +114,6 @@ def _frame(name: str, frame: pd.DataFrame | None, columns: tuple[str, ...]) -> p
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise InvalidInput(name, f"columns {', '.join(columns)}", f"no {', '.join(missing)}")
-    validation.whole(f"rows of {name}", len(frame), 0, limits.MOST_HISTORY)
     checked: dict[str, Any] = {}
     for column in columns:
         values = frame[column].to_numpy()

@@ -34,8 +34,8 @@ and its `result` is what `engine.store.codec` reads."""
 
 STORAGE_VERSION = "v1.2.0"
 """Of DuckDB files: the oldest DuckDB that shall open them."""
-ENGINE_VERSION = 4
-"""To be raised whenever an answer that is stored (`engine.verdict.answers`) would come out otherwise."""
+ENGINE_VERSION = 3
+"""To be raised whenever an answer that is stored (`engine.verdict.answers`) would come out otherwise, or is added."""
 TABLES = frozenset({"meta", "runs", "layers", "samples", "logits", "epochs", "epoch_metrics"})
 """Without those of answers, which a cache of version 1 lacks."""
 

@@ -8,12 +8,10 @@ import pandas as pd
 
 from engine.controls import VERDICT
 from engine.core import validation
-from engine.core.labels import MISSING, capital, counted, format_p, label_rows, percent, signed
-from engine.core.notebook import answered
+from engine.core.labels import capital, counted, format_p, percent, signed
 from engine.gaps.pooled import PooledEffect
-from engine.sweep import by_cell, multiplicity, pool_effects, single_models, sorted_pvalues
+from engine.sweep import by_cell, multiplicity, pool_effects
 from engine.verdict import Verdict
-from engine.verdict.shown import STATES
 from engine.verdict.wording import LOW_TO_HIGH, UNCHECKED
 
 CacheOutcome = Literal["untestable", "no_evidence", "evidence"]
@@ -42,11 +40,6 @@ class CacheVerdict:
     @property
     def sentence(self) -> str:
         return f"{self.answer}. {self.detail}"
-
-    def _repr_html_(self) -> str:
-        counts = self.counts.reset_index()
-        said = answered(STATES[self.outcome], self.answer, self.detail)
-        return f"{said}{counts.to_html(index=False, border=0, na_rep=MISSING)}"
 
 
 def _effect_sentence(pooled: PooledEffect, n_tested: int, feature: str) -> str:
@@ -117,27 +110,6 @@ def judge_cache(rows: pd.DataFrame, *, feature: str = "the feature", alpha: floa
     parts = [_effect_sentence(pooled, n_tested, feature), _counts_sentence(counts, alpha), _signs_sentence(cells)]
     parts += [UNCHECKED] if outcome == "evidence" else []
     return CacheVerdict(outcome, answer, " ".join(parts), p_value, pooled, cells, counts, n_runs, n_tested, alpha)
-
-
-@dataclass(frozen=True, eq=False)
-class Together:
-    """All that pages say of a whole cache.
-
-    rows : those of `diagnose` in reading order, without the scores, which grow with the square of the number of runs.
-    verdict, p_values : of `single_models` of these rows, from `judge_cache` and `sorted_pvalues`.
-    """
-
-    rows: pd.DataFrame
-    verdict: CacheVerdict
-    p_values: pd.DataFrame
-
-
-def judge_together(rows: pd.DataFrame, runs: pd.DataFrame, *, feature: str = "the feature") -> Together:
-    """The rows of `diagnose` summed up; runs : the table of runs, indexed by run id."""
-    named = label_rows(rows, runs)
-    counted = single_models(named)
-    kept = named[[name for name in rows.columns if name != "scores"]]
-    return Together(kept, judge_cache(counted, feature=feature), sorted_pvalues(counted))
 
 
 def could_have_seen(verdicts: Sequence[Verdict]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -29,7 +29,6 @@ from engine.gaps.permutation import PermutationResult, permutation_test_of_count
 from engine.gaps.settings import TestSettings
 from engine.gaps.shape import ShapeResult
 from engine.gaps.stratified import StratifiedResult
-from engine.verdict.shown import as_dict, as_html, as_latex
 from engine.verdict.wording import OTHER_SEEDS, UNCHECKED
 
 Outcome = Literal["no_evidence", "evidence", "unreliable", "untestable"]
@@ -69,17 +68,6 @@ class Verdict:
     negative: FalseAlarms | None
     positive: PositiveControl | None
     alpha: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """One flat row of plain values, named as the columns of `engine.sweep.diagnose` are."""
-        return as_dict(self)
-
-    def to_latex(self) -> str:
-        """A table of its numbers with booktabs rules."""
-        return as_latex(self)
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
     @property
     def sentence(self) -> str:
@@ -146,55 +134,30 @@ def judge(
         ladder = (Rung(0, LABELS[0], primary.p_value, primary.z, primary.effect, primary.standard_error, 0),)
         if outputs is not None:
             ladder += ladder_test(confidence, correct, rho, outputs, clusters=clusters, seed=seed)
-    outcome = _outcome(tested.p_value, primary, None, alpha, echo=_echo(confidence, correct, rho))
-    verdict = Verdict(
-        outcome, "", "", tested.p_value, primary, tested.shape, ladder, bound, None, paper, None, gap, None, None, alpha
-    )
+    negative = positive = gain = power = None
     if controls:
-        return with_controls(
-            verdict, confidence, correct, rho, feature=feature, clusters=clusters, others=others,
-            n_replicates=n_replicates, seed=seed, settings=settings, progress=progress,
+        report = progress or silent
+        negative = false_alarm_rate(
+            confidence, correct, rho, tests=(VERDICT, "paper"), n_replicates=n_replicates, alpha=alpha, seed=seed,
+            settings=settings, progress=lambda share, text: report(0.5 * share, text),
         )  # fmt: skip
-    return with_real_control(verdict, None, feature)
-
-
-def with_controls(
-    verdict: Verdict,
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    rho: ArrayLike,
-    *,
-    feature: str = "the feature",
-    clusters: ArrayLike | None = None,
-    others: Mapping[str, ArrayLike] | None = None,
-    n_replicates: int = 400,
-    seed: int = 42,
-    settings: TestSettings = TestSettings(),
-    progress: Progress | None = None,
-) -> Verdict:
-    """A verdict of `judge` without controls on these samples, completed by them; the arguments are those of `judge`."""
-    report, alpha = progress or silent, verdict.alpha
-    negative = false_alarm_rate(
-        confidence, correct, rho, tests=(VERDICT, "paper"), n_replicates=n_replicates, alpha=alpha, seed=seed,
-        settings=settings, clusters=clusters, progress=lambda share, text: report(0.5 * share, text),
+        report(0.5, "planting effects")
+        positive = positive_control(confidence, correct, rho, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed)
+        report(0.85, "measuring the gain")
+        gain = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed)
+        if bound is not None:
+            power = _paper_power(confidence, correct, rho, abs(bound.effect), alpha, seed, settings)
+        report(1.0, "done")
+    echo = echoes_confidence(*validation.samples(confidence, correct, rho)[::2])
+    outcome = _outcome(tested.p_value, primary, negative, alpha, echo=echo)
+    verdict = Verdict(
+        outcome, "", "", tested.p_value, primary, tested.shape, ladder, bound, gain, paper, power, gap, negative,
+        positive, alpha,
     )  # fmt: skip
-    report(0.5, "planting effects")
-    positive = positive_control(
-        confidence, correct, rho, clusters=clusters, n_replicates=_CONTROL_REPLICATES, alpha=alpha, seed=seed
-    )
-    report(0.85, "measuring the gain")
-    gain, power, bound = routing_gain(confidence, correct, rho, clusters=clusters, seed=seed), None, verdict.bound
-    if bound is not None:
-        power = _paper_power(confidence, correct, rho, abs(bound.effect), alpha, seed, settings)
-    report(1.0, "done")
-    outcome = _outcome(verdict.p_value, verdict.primary, negative, alpha, echo=_echo(confidence, correct, rho))
-    checked = replace(verdict, outcome=outcome, gain=gain, paper_power=power, negative=negative, positive=positive)
-    real = real_control(confidence, correct, others, clusters=clusters, alpha=alpha) if others else None
-    return with_real_control(checked, real, feature)
-
-
-def _echo(confidence: ArrayLike, correct: ArrayLike, rho: ArrayLike) -> bool:
-    return echoes_confidence(*validation.samples(confidence, correct, rho)[::2])
+    real = None
+    if controls and others:
+        real = real_control(confidence, correct, others, clusters=clusters, alpha=alpha)
+    return with_real_control(verdict, real, feature)
 
 
 def with_real_control(verdict: Verdict, real: RealControl | None, feature: str) -> Verdict:

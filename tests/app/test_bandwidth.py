@@ -50,22 +50,26 @@ def test_an_ensemble_is_no_second_seed(cache_of_kinds: Path, monkeypatch):
     assert "Spread over seeds" not in app.dataframe[-1].value
 
 
-@pytest.mark.parametrize("position", [0, 12, 20])
-def test_every_stop_of_the_live_slider_is_the_engines(cache_of_kinds: Path, monkeypatch, curves, position: int):
-    multiplier = LAB_MULTIPLIERS[position]
-    asked = {"axes": "the routing axis"} | ({"h": f"{multiplier:.3g}×"} if multiplier != 1 else {})
-    figure = figures(open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL, **asked))[0]
+def test_every_stop_of_the_live_slider_is_the_engines(cache_of_kinds: Path, monkeypatch, curves):
+    app = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL, axes="the routing axis")
+    figure = figures(app)[0]
+    steps = figure["layout"]["sliders"][0]["steps"]
+    assert [step["label"] for step in steps] == [f"{multiplier:.3g}×" for multiplier in LAB_MULTIPLIERS]
+    assert steps[figure["layout"]["sliders"][0]["active"]]["label"] == "1×"
     lab = MatchedLab.prepare(load(cache_of_kinds, "full-s0"), "r_std")
-    slices = lab.smoother.slices((1.0, multiplier))
-    expected = [*slices.tertiles.values(), *slices.controls.values()]
-    moving = [trace for trace in figure["data"] if trace.get("xaxis", "x") == "x"]
-    assert [trace["name"] for trace in moving[:3]] == ["low tertile", "mid tertile", "high tertile"]
-    for trace, curve in zip(moving, expected, strict=True):
-        assert numbers(trace["y"]) == pytest.approx(curve, nan_ok=True)
-    marks = [trace for trace in figure["data"] if trace["mode"] == "markers+text"]
-    ece = [curves[0].along("feature", method).iloc[position]["ece"] for method in FAMILY]
-    assert numbers(marks[0]["y"]) == pytest.approx(ece)
-    assert numbers(marks[-1]["y"]) == pytest.approx([lab.smoother.shrinkage((1.0, multiplier))])
+    for position in (0, 12, 20):
+        multiplier = LAB_MULTIPLIERS[position]
+        frame = {step["name"]: step for step in figure["frames"]}[steps[position]["args"][0][0]]
+        slices = lab.smoother.slices((1.0, multiplier))
+        drawn = [numbers(change["y"]) for change in frame["data"]]
+        expected = [*slices.tertiles.values(), *slices.controls.values()]
+        for found, curve in zip(drawn, expected, strict=False):
+            assert found == pytest.approx(curve, nan_ok=True)
+        ece = [curves[0].along("feature", method).iloc[position]["ece"] for method in FAMILY]
+        assert drawn[len(expected)] == pytest.approx(ece)
+        assert drawn[-1] == pytest.approx([lab.smoother.shrinkage((1.0, multiplier))])
+        moved = [figure["data"][place]["name"] for place in frame["traces"][:3]]
+        assert moved == ["low tertile", "mid tertile", "high tertile"]
 
 
 def test_exact_numbers_at_separate_bandwidths_are_the_benchmarks(cache_of_kinds: Path, monkeypatch):
@@ -178,9 +182,9 @@ def test_a_setting_off_the_curves_is_waited_for_with_a_bar(cache_of_kinds: Path,
     waited = []
     awaited = results.awaited
 
-    def recorded(work, **place):
+    def recorded(work):
         waited.append(work.key)
-        return awaited(work, **place)
+        return awaited(work)
 
     monkeypatch.setattr(results, "awaited", recorded)
     app = open_app(cache_of_kinds, monkeypatch, "bandwidth", **FULL, linked="false", hc="0.25×", hr="2×")
@@ -195,5 +199,9 @@ def test_the_live_figure_looks_up_each_curve_once(cache_of_kinds: Path, monkeypa
     along, asked = BandwidthCurves.along, []
     monkeypatch.setattr(BandwidthCurves, "along", lambda self, *of: asked.append(of) or along(self, *of))
     path = Path_("both", slices, [0.5] * len(slices), curves[0])
-    live(path, LAB_MULTIPLIERS.index(1.0), Theme())
+    figure = live(path, Theme())
     assert sorted(asked) == sorted(("both", method) for method in FAMILY)
+    moving = figure.data[len(figure.data) - len(figure.frames[0].data) :]
+    for trace, change in zip(moving, figure.frames[path.start].data, strict=True):
+        assert list(trace.y) == pytest.approx(list(change.y), nan_ok=True)
+        assert trace.text == change.text

@@ -50,7 +50,7 @@ def test_a_feature_of_logits_needs_them_once(cache: Cache, monkeypatch):
     with pytest.raises(MissingData):
         feature_of(cache, "bare", "pred_entropy")
     monkeypatch.setattr("app.compute.cache._logits", None)  # cannot be called
-    chosen = Selection(cache.fingerprint, "s1", "pred_entropy", Slice(band=(0.5, 1.0)), Protocol())
+    chosen = Selection(cache.fingerprint, "s1", None, "pred_entropy", Slice(band=(0.5, 1.0)), Protocol())
     view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
     kept = view.run.confidence.size
     assert 0 < kept < 60
@@ -73,20 +73,11 @@ def test_wide_columns_are_read_when_asked_for(cache: Cache, monkeypatch):
     assert asked == [{"labels", "predictions", "confidence", "correct", "clusters"}]
     np.testing.assert_array_equal(run.replace(logits=None).entropies, whole.entropies)
     assert asked[1:] == [{"entropies"}]
-    few = run.subset(run.confidence >= 0).subset(np.arange(5))
-    assert few.n_samples == 5
-    assert asked[1:] == [{"entropies"}]
+    few = run.subset(np.arange(5))
     np.testing.assert_array_equal(few.entropies, whole.entropies[:5])
     assert few.extra.keys() == whole.extra.keys()
     with pytest.raises(InvalidInput, match="logits"):
         _ = run.logits
-
-
-@pytest.mark.parametrize("name", ["r_std", "r_agg_x_conf", "pred_entropy", "confidence"])
-def test_a_feature_is_made_piece_by_piece(cache: Cache, monkeypatch, name: str):
-    forget(cache.kept_by)
-    monkeypatch.setattr("app.compute.cache._AT_ONCE", 7)  # 60 samples: eight pieces, and one of four
-    np.testing.assert_array_equal(feature_of(cache, "s2", name), feature(cache.load("s2"), name))
 
 
 def test_the_words_of_a_foreign_cache_are_not_markdown(cache_of_kinds: Path, tmp_path: Path, monkeypatch):

@@ -33,7 +33,7 @@ def compute(cache_path: Path, protocol: Protocol, n_simulations: int) -> tuple[r
     """The controls of a run, and how the bar moved."""
     shares: list[float] = []
     with open_cache(cache_path) as cache:
-        chosen = Selection(cache.fingerprint, "full-s0", "r_agg", Slice(), protocol)
+        chosen = Selection(cache.fingerprint, "full-s0", None, "r_agg", Slice(), protocol)
         view = View(cache, cache.runs().set_index("run_id", drop=False), chosen)
         work = controls(view, n_simulations, "monotone", "accuracy")
         return work.compute(lambda share, _text: shares.append(share)), shares
@@ -153,5 +153,5 @@ def test_every_registered_statistic_stands_on_the_page(cache_of_kinds: Path, mon
 
 def test_the_match_is_measured_once(cache_of_kinds: Path, monkeypatch):
     before = shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14"))
-    monkeypatch.setattr("app.compute.null.match_quality", None)  # cannot be called
+    monkeypatch.setattr("app.compute.null.match_diagnostic", None)  # cannot be called
     assert shown(open_app(cache_of_kinds, monkeypatch, "null", **FULL, bins="14")) == before

@@ -15,9 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from google.protobuf.message import DecodeError
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from websockets.exceptions import InvalidStatus
@@ -28,7 +25,7 @@ from app.serving.backoff import ALL, EACH, FORGOTTEN, BackOff, house
 from app.serving.gate import CLIENT, HOSTS, PASSWORD, USER_HEADER, Gate
 from app.serving.uploads import Uploads
 from engine.core.errors import InvalidInput
-from engine.core.limits import ALL_BYTES, SESSION_BYTES, SOCKETS_PER_ADDRESS, UPLOAD_BYTES
+from engine.core.limits import ALL_BYTES, SESSION_BYTES, UPLOAD_BYTES
 from tests.serving import ROOT, Served, free_port, running, serve
 from tests.viewers import Seen, Viewer, run_through
 
@@ -285,111 +282,28 @@ def test_an_ipv6_house_is_one_address():
         guesses.failed(f"2001:db8::{number:x}")
     assert guesses.wait("2001:db8::ffff") > 0
     assert guesses.wait("2001:db8:0:1::1") == 0.0
-    assert house("::ffff:192.0.2.1") == "192.0.2.1"  # as a socket of both kinds calls an IPv4 address
 
 
 def test_uploads_have_bounds_each_and_together():
     """Of a file, of a session's, and of all; what is kept counts with what is on its way."""
     kept: dict[str, int] = {}
     bounds = Uploads(lambda: kept)
-    with pytest.raises(InvalidInput, match="100 MB"), bounds.admit("a", UPLOAD_BYTES + 2_000_000, "1"):
+    with pytest.raises(InvalidInput, match="100 MB"), bounds.admit("a", UPLOAD_BYTES + 2_000_000):
         pass
-    with bounds.admit("a", UPLOAD_BYTES, "1"), bounds.admit("a", UPLOAD_BYTES, "1"):
-        with pytest.raises(InvalidInput, match="of one viewer"), bounds.admit("a", SESSION_BYTES // 10, "1"):
+    with bounds.admit("a", UPLOAD_BYTES), bounds.admit("a", UPLOAD_BYTES):
+        with pytest.raises(InvalidInput, match="of one viewer"), bounds.admit("a", SESSION_BYTES // 10):
             pass
-        with bounds.admit("b", UPLOAD_BYTES, "2"):
+        with bounds.admit("b", UPLOAD_BYTES):
             pass
     kept["a"] = SESSION_BYTES - 10
-    with pytest.raises(InvalidInput), bounds.admit("a", 2_000_000, "1"):
+    with pytest.raises(InvalidInput), bounds.admit("a", 2_000_000):
         pass
-    kept |= {str(number): SESSION_BYTES for number in range(ALL_BYTES // SESSION_BYTES)}  # from anywhere
-    with pytest.raises(InvalidInput, match="of all viewers"), bounds.admit("c", 1_000_000, "3"):
+    kept |= {str(number): SESSION_BYTES for number in range(ALL_BYTES // SESSION_BYTES)}
+    with pytest.raises(InvalidInput, match="of all viewers"), bounds.admit("c", 1_000_000):
         pass
     kept.clear()
-    with bounds.admit("c", UPLOAD_BYTES, "3"):
+    with bounds.admit("c", UPLOAD_BYTES):
         pass
-
-
-def test_one_address_does_not_take_all_room_for_uploads():
-    """Nor by many sessions, nor by files that are announced and never come."""
-    kept: dict[str, int] = {}
-    bounds = Uploads(lambda: kept)
-    for number in range(100):
-        session = f"session {number}"
-        try:
-            with bounds.admit(session, UPLOAD_BYTES, "192.0.2.1"):
-                pass
-            kept[session] = UPLOAD_BYTES
-        except InvalidInput:
-            break
-    assert sum(kept.values()) <= ALL_BYTES // 2
-    with bounds.admit("another", UPLOAD_BYTES, "192.0.2.2"):
-        pass
-
-
-class Listening:
-    """A web socket's other end: what reaches it."""
-
-    def __init__(self) -> None:
-        self.heard: list[str | None] = []
-        self.open = 0
-
-    async def __call__(self, _scope, receive, _send) -> None:
-        self.open += 1
-        while (message := await receive())["type"] == "websocket.receive":
-            try:
-                self.heard.append(BackMsg.FromString(message["bytes"]).WhichOneof("type"))
-            except DecodeError:
-                self.heard.append("nonsense")
-        self.open -= 1
-
-
-async def listen(gate: Gate, *messages: bytes, client: str = "192.0.2.1", leave: asyncio.Event | None = None) -> int:
-    """Open a web socket and send these messages; the status with which it was refused, 101 if it was not."""
-    waiting, said = list(messages), [101]
-    scope = {
-        "type": "websocket", "path": "/_stcore/stream", "query_string": b"", "scheme": "ws", "client": (client, 1),
-        "headers": [(b"host", b"localhost")], "extensions": {"websocket.http.response": {}},
-    }  # fmt: skip
-
-    async def receive() -> dict[str, object]:
-        if waiting:
-            return {"type": "websocket.receive", "bytes": waiting.pop(0)}
-        if leave is not None:
-            await leave.wait()
-        return {"type": "websocket.disconnect", "code": 1000}
-
-    async def send(message) -> None:
-        if message["type"] == "websocket.http.response.start":
-            said[0] = message["status"]
-
-    await gate(scope, receive, send)
-    return said[0]
-
-
-def test_a_viewer_may_not_empty_everybodys_memory_nor_ask_after_the_servers_files():
-    """Streamlit does for anybody what its developer's menu offers: it would drop all that is kept, and all uploads."""
-    orders = [BackMsg(clear_cache=True), BackMsg(load_git_info=True), BackMsg(set_run_on_save=True)]
-    asked = [BackMsg(stop_script=True), BackMsg(app_heartbeat=True), BackMsg(rerun_script=ClientState())]
-    inside = Listening()
-    frames = [each.SerializeToString() for each in (*orders, *asked)]
-    assert run_through(listen(Gate(inside), *frames, b"\xff\xff")) == 101
-    assert inside.heard == ["stop_script", "app_heartbeat", "rerun_script", "nonsense"]
-
-
-def test_one_address_does_not_take_all_sockets():
-    async def meet() -> list[int]:
-        inside, leave = Listening(), asyncio.Event()
-        gate = Gate(inside)
-        first = [asyncio.create_task(listen(gate, leave=leave)) for _ in range(SOCKETS_PER_ADDRESS)]
-        while inside.open < SOCKETS_PER_ADDRESS:
-            await asyncio.sleep(0)
-        beyond = [await listen(gate), await listen(gate, client="192.0.2.2")]
-        leave.set()
-        await asyncio.gather(*first)
-        return [*beyond, await listen(gate)]
-
-    assert run_through(meet()) == [503, 101, 101]
 
 
 def test_the_files_of_who_has_left_are_dropped(monkeypatch):

@@ -110,7 +110,7 @@ def test_figures_of_one_sided_samples():
 
 
 def test_a_redraw_reads_neither_logits_nor_other_runs(cache_of_kinds: Path, monkeypatch):
-    chosen = {"variant": "Full-AR", "run": "seed 0"}
+    chosen = {"variant": "Full-AR", "run": "seed 0", "with": "toy · dice · Full-AR · seed 1"}
     first = open_app(cache_of_kinds, monkeypatch, "mechanism", **chosen)
     assert "predictive entropy" in first.dataframe[0].value["Feature"].tolist()
     load_run = view.load_run

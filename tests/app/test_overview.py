@@ -152,7 +152,7 @@ def test_where_to_look_first_names_the_engines_runs_and_its_links_open_them(
 
 
 def test_every_run_can_be_reached_by_its_link(cache_path: Path, monkeypatch):
-    selection = Selection("", "", "r_std", Slice(), Protocol(min_support=8))
+    selection = Selection("", "", None, "r_std", Slice(), Protocol(min_support=8))
     with open_cache(cache_path) as cache:
         view = View(cache, cache.runs().set_index("run_id", drop=False), selection)
     for run_id in view.runs["run_id"]:

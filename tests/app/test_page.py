@@ -12,11 +12,9 @@ import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
 from app.plots.theme import Theme
-from app.registry import page_for
 from app.shell.glossary import explained
 from app.shell.page import Page
 from app.shell.wording import plain
-from app.state.view import View
 from engine.core.labels import format_p
 from tests.app.driver import ROOT, keyed, open_app, published
 
@@ -26,7 +24,7 @@ SHOWING = {"page.verdict", "page.note", "page.heading", "page.text", "page.capti
 
 @pytest.mark.parametrize("kind", ["text", "caption"])
 def test_a_fragment_that_is_drawn_again_replaces_what_it_said(kind: str):
-    page = Page("probes", View(None, None, None), Theme())
+    page = Page("probes", None, Theme())
     for words in ("before", "after"):
         page.heading("Somewhere above")
         getattr(page, kind)(words, key="own")
@@ -83,36 +81,3 @@ def test_rounded_confidence_is_a_warning_where_the_run_is_tested(make_run, tmp_p
         bars = keyed(open_app(cache, monkeypatch, page, run=run), "rounding")
         assert len(bars) == n_bars, (page, run)
         assert all("Confidence is rounded to 2 digits" in bar.get("warning")[0].value for bar in bars)
-
-
-@pytest.mark.parametrize(
-    ("page", "query", "said"),
-    [
-        ("gap", {"nonsense": "1"}, "This page has no setting “nonsense”."),
-        ("gap", {"rung": "given magic"}, "“given magic” is no choice of the setting “rung”"),
-        ("null", {"statistic": "weighted gap"}, ""),
-        ("null", {"statistic": "none such"}, "“none such” is no choice of the setting “statistic”"),
-        ("controls", {"delta": "0.2"}, ""),
-        ("controls", {"delta": "7"}, "“7” is no choice of the setting “delta”"),
-        ("bandwidth", {"linked": "false", "hc": "0.25×", "hr": "2×", "h": "4×"}, ""),
-        ("gap", {"bins": "x"}, "“x” is no choice of the setting “bins”"),
-        ("gap", {"bins": "15", "mid": "true", "support": "5"}, ""),
-        ("gap", {"feature": "none such", "of": "0"}, "This cache has no feature “none such”"),
-    ],
-)
-def test_what_a_link_asks_for_and_the_page_lacks_is_said(page, query, said, cache_of_kinds, monkeypatch):
-    app = open_app(cache_of_kinds, monkeypatch, page, variant="Full-AR", **query)
-    found = " ".join(warning.value for warning in app.warning).replace("\\", "")
-    assert said in found
-    assert ("no choice" in found or "has no" in found) is bool(said)
-    app.run()
-    assert said in " ".join(warning.value for warning in app.warning).replace("\\", "")
-
-
-def test_settings_of_a_page_are_there_again_when_it_is_opened_again(cache_of_kinds, monkeypatch):
-    app = open_app(cache_of_kinds, monkeypatch, "null", variant="Full-AR", statistic="weighted gap")
-    app.switch_page(str(page_for("gap").script)).run()
-    app.switch_page(str(page_for("null").script)).run()
-    assert app.radio(key="statistic").value == "weighted_gap"
-    app.selectbox(key="run").set_value("seed 1").run()
-    assert not app.exception

@@ -50,14 +50,23 @@ def test_settings_reach_the_page(cache_of_kinds: Path, monkeypatch):
 def test_calibrators_are_shown_on_the_held_out_half(cache_of_kinds: Path, monkeypatch):
     methods = ["Temperature scaling", "Histogram binning", "AR-CondCal"]
     app = open_app(
-        cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=methods, tab="Calibrators by cell"
+        cache_of_kinds,
+        monkeypatch,
+        "reliability",
+        variant="Full-AR",
+        methods=methods,
+        feature="spread of routing entropy over depth",
     )
     run = load(cache_of_kinds, "full-s0")
     result = run_benchmark(run, ["ts", "hb", "nw_conf_routing"], n_bootstrap=0)
-    texts = [each["text"] for drawn in figures(app) for each in drawn["layout"].get("annotations", ())]
-    for method in ("ts", "hb", "nw_conf_routing"):
-        assert f"ECE {ece(result.confidence[method], result.correct[method]):.3f}" in texts
-    assert "Population: benchmark, the evaluated half" in shown(app)
+    for label, method in zip(methods, ("ts", "hb", "nw_conf_routing"), strict=True):
+        assert f"{label}: ECE {ece(result.confidence[method], result.correct[method]):.3f}" in shown(app)
+    assert "Population: benchmark. Fitted on 750 samples of the run, shown on the other 750" in shown(app)
+
+
+def test_a_kernel_on_another_feature_is_not_called_by_the_papers_name(cache_of_kinds: Path, monkeypatch):
+    app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["AR-CondCal"])
+    assert "Kernel on confidence and mean routing entropy: ECE" in shown(app)
 
 
 def test_map_and_classes_are_the_engines(cache_of_kinds: Path, monkeypatch):
@@ -91,13 +100,14 @@ def test_the_run_to_compare_with_stands_beside(cache_of_kinds: Path, monkeypatch
     app = open_app(
         cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", **{"with": "toy · dice · Full-AR · seed 1"}
     )
-    assert len(figures(app)) == alone + 2  # the diagram and the map by tertile
+    assert len(figures(app)) == alone + 1
     other = load(cache_of_kinds, "full-s1")
     assert f"ECE {ece(other.confidence, other.correct):.3f}. Of" in shown(app)
 
 
 def test_a_run_without_logits_says_what_is_missing_and_shows_the_rest(cache_of_kinds: Path, monkeypatch):
     app = open_app(cache_of_kinds, monkeypatch, "reliability", variant="Block-AR (b = 2)")
+    assert "Not shown: this run has no logits" in shown(app)
     assert "has no predicted classes" in shown(app)
     assert any(figure["data"][0]["type"] == "heatmap" for figure in figures(app))
 
@@ -109,10 +119,10 @@ def test_a_run_without_profile_has_no_map_but_calibrators(cache_of_kinds: Path, 
         "reliability",
         variant="plain residual",
         methods=["Temperature scaling", "AR-CondCal"],
-        tab="Calibrators by cell",
     )
     assert "The map cannot be drawn" in shown(app)
-    assert "Lowest ECE in each row: TS" in shown(app)
+    assert "Temperature scaling: ECE" in shown(app)
+    assert "Not shown: this run has no" in shown(app)
 
 
 def test_an_imported_run_shows_its_diagram(cache_of_kinds: Path, monkeypatch):
@@ -165,7 +175,7 @@ def test_many_classes_show_the_extremes_and_thin_maps_say_so():
 
 
 def test_a_redraw_reads_no_other_run_and_fits_nothing_again(cache_of_kinds: Path, monkeypatch):
-    chosen = {"variant": "Full-AR"}
+    chosen = {"variant": "Full-AR", "with": "toy · dice · Full-AR · seed 1"}
     first = open_app(cache_of_kinds, monkeypatch, "reliability", **chosen)
     open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature=SPREAD)
     load_run = view.load_run
@@ -181,8 +191,20 @@ def test_a_redraw_reads_no_other_run_and_fits_nothing_again(cache_of_kinds: Path
     open_app(cache_of_kinds, monkeypatch, "reliability", **chosen, feature="confidence itself")
 
 
+def test_other_bins_draw_the_same_fit(cache_of_kinds: Path, monkeypatch):
+    open_app(cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"])
+    run = load(cache_of_kinds, "full-s0")
+    fitted = run_benchmark(run, ["ts"], n_bootstrap=0)
+    monkeypatch.setattr("app.compute.reliability.run_benchmark", None)  # cannot be called
+    app = open_app(
+        cache_of_kinds, monkeypatch, "reliability", variant="Full-AR", methods=["Temperature scaling"], bins="23"
+    )
+    expected = ece(fitted.confidence["ts"], fitted.correct["ts"], n_bins=23)
+    assert f"Temperature scaling: ECE {expected:.3f}" in shown(app)
+
+
 def test_of_many_cells_some_are_drawn_and_the_others_can_be_reached(tmp_path: Path, monkeypatch, make_run):
     records = [make_run(f"r{number}", n=60, dataset=f"set {number:02}") for number in range(MOST_RUNS + 3)]
-    app = open_app(published(records, tmp_path), monkeypatch, "reliability")
+    app = open_app(published(records, tmp_path), monkeypatch, "reliability", methods=["No calibration"])
     assert f"The first {MOST_RUNS} of {MOST_RUNS + 2} runs are shown; choose any other in the sidebar." in shown(app)
     assert len(app.selectbox(key="data").options) == MOST_RUNS + 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from app.report import Settings, build_report
 from app.report.blind import BlindCache, Scrubber, is_personal
-from engine.store import open_cache
+from engine.store import Layer, open_cache
 from engine.sweep import diagnose
 from tests.app.driver import published
 
@@ -23,6 +24,30 @@ SECRETS = (
 @pytest.fixture(autouse=True)
 def _few_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.report.study.N_SIMULATIONS", 20)
+
+
+@pytest.fixture
+def planted(tmp_path: Path, make_run) -> Path:
+    """Names in ids, labels, layers, columns, settings and provenance."""
+    base = make_run("jqdoe-net-s0", suite="jqdoe sweep", backbone="vit of zorblab", dataset="dice on gpu17")
+    first = replace(
+        make_run("jqdoe-net-s0", suite="jqdoe sweep", logits=False, backbone="vit of zorblab", dataset="dice on gpu17"),
+        layers=[Layer(f"gpu17 layer {k}", 2) for k in range(base.n_layers)],
+        extra={"score by jqdoe": np.linspace(0, 1, base.n_samples)},
+        config={
+            "data_root": "/scratch/jqdoe/secretset", "checkpoint": "final_model_jqdoe.pt", "lr": 0.1,
+            "logger": {"host_name": "gpu17.zorblab.edu", "url": "https://track.zorblab.edu/jqdoe/1"},
+            "out": "C:\\Users\\Jane Q Doe\\runs\\a b.csv", "share": "\\\\nas\\vol\\x", "ip": "10.17.3.4:22",
+        },
+        provenance={
+            "source": "import of outputs_of_jqdoe.csv", "commit": "0123456789abcdef", "user": "jqdoe",
+            "device": "cpu: on wombat-9000", "institution": "Quux University", "contact": "jane.doe@zorblab.edu",
+            "notes": ["read from /home/jqdoe/My Files/outputs_of.csv, on wombat-9000"], "versions": {"numpy": "2.0"},
+            "machine": ["wombat-9000"], "host": "zorblab",
+        },
+    )  # fmt: skip
+    second = make_run("clean-s0", provenance={"source": "cache_builder train"}, config={"lr": 0.2})
+    return published([first, second], tmp_path / "of jqdoe")
 
 
 @pytest.mark.parametrize("name", ["r_agg", "score by jqdoe"])
@@ -70,7 +95,7 @@ def test_a_clean_cache_is_left_as_it_is(cache_of_kinds: Path):
         blind = BlindCache(cache, names=("root", "me"))
         kept = [column for column in cache.runs() if column not in ("config", "provenance")]
         assert blind.runs()[kept].equals(cache.runs()[kept])
-        assert blind.scrub.removed == {}
+        assert blind.scrub.n_removed == 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.compute.overview import pages_of_cells
 from engine.store import open_cache, publish
 from engine.sweep import (
     by_cell,
@@ -155,28 +154,13 @@ def test_an_empty_cache_says_what_to_do(empty_cache: Path, monkeypatch):
     assert "cache_builder sweep" in app.info[0].value
 
 
-def test_a_large_sweep_is_searched_drawn_by_the_page_and_counted_whole(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("app.parts.paging.MOST_RUNS", 80)
+def test_a_large_sweep_is_drawn_one_data_set_at_a_time_and_counted_whole(tmp_path: Path, monkeypatch):
     write_sweep(tmp_path / "shards", 85, 120)  # 75 runs on one data set, 10 on the next
     publish(tmp_path / "shards", tmp_path / "cache.duckdb")
     app = open_app(tmp_path / "cache.duckdb", monkeypatch, "sweep")
     assert "17 cells" in verdict(app)
-    drawn = [len(unbroken(traces(app, place)["effect, a seed each"]["x"])) for place in (0, 1)]
-    assert sum(drawn) == 80
-    assert "17 of 17 cells hold such a run (85 of 85 runs); page 1 of 2" in shown(app)
-    app.number_input(key="runs-page").set_value(2).run()
-    assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 5
-    app.selectbox(key="runs-data").select("CIFAR-100").run()
+    assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 75
+    app.selectbox(key="drawn-data").select("CIFAR-100").run()
     assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 10
     assert len(unbroken(traces(app, 2)["largest gap, a seed each"]["x"])) == 10
-    app.text_input(key="runs-search").input("SEED 3").run()
-    assert len(unbroken(traces(app, 0)["effect, a seed each"]["x"])) == 10, "cells are whole"
-    app.text_input(key="runs-search").input("drloc seed 3").run()
-    assert "0 of 17 cells hold such a run" in shown(app), "no such variant on CIFAR-100"
     assert "17 cells" in verdict(app)
-
-
-def test_pages_hold_whole_cells():
-    rows = pd.DataFrame({"cell": [*"aaabbccccd"]})
-    assert pages_of_cells(rows, 4).tolist() == [1, 1, 1, 1, 1, 2, 2, 2, 2, 3]
-    assert pages_of_cells(rows.iloc[:0], 4).empty

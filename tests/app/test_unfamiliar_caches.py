@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
-import weakref
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compute import cache as opening
-from app.compute.cache import Holder, available_caches, load_run, runs
+from app.compute.cache import Holder, available_caches, runs
 from app.compute.keep import forget
 from engine.core.errors import CacheError, NotACache
 from engine.store import publish, write_shard
@@ -60,30 +57,6 @@ def test_who_waits_for_one_file_does_not_keep_others(good: Path, monkeypatch: py
     assert ends == ["slow"]
 
 
-def test_the_numbers_before_stay_while_a_new_file_is_tried_out(good: Path, monkeypatch: pytest.MonkeyPatch):
-    """A large cache takes long to read to its end; only who finds it first waits."""
-    holder = Holder()
-    before, started, finish = holder.current(good).cache, threading.Event(), threading.Event()
-
-    def try_out(*_):
-        started.set()
-        assert finish.wait(60)
-        return ""
-
-    monkeypatch.setattr(opening, "try_out", try_out)
-    publish(good.with_name("shards"), good, force=True)
-    finding = threading.Thread(target=holder.current, args=[good])
-    finding.start()
-    try:
-        assert started.wait(60)
-        asked = ThreadPoolExecutor(1).submit(holder.current, good)
-        assert asked.result(timeout=20).cache is before
-    finally:
-        finish.set()
-        finding.join()
-    assert holder.current(good).cache is not before
-
-
 def test_a_bad_file_is_tried_out_once(good: Path, monkeypatch: pytest.MonkeyPatch):
     tries = []
     monkeypatch.setattr(opening, "try_out", lambda path, _: tries.append(path) or "bad")
@@ -124,37 +97,6 @@ def test_an_edited_copy_does_not_show_its_numbers_as_anothers(good: Path):
     finally:
         forget(edited.kept_by)
         forget(genuine.kept_by)
-
-
-def test_a_cache_that_was_replaced_is_let_go(good: Path, tmp_path: Path, make_run):
-    """What is kept of it would keep it open, with its threads and memory, for as long as nobody asks for much else."""
-    holder = Holder()
-    first = holder.current(good).cache
-    assert load_run(first, "one").n_samples == 300
-    left = weakref.ref(first)
-    del first
-    write_shard(make_run("two", n=300), tmp_path / "shards")
-    publish(tmp_path / "shards", good)
-    second = holder.current(good).cache
-    try:
-        gc.collect()
-        assert left() is None
-        assert len(runs(second)) == 2
-    finally:
-        forget(second.kept_by)
-
-
-def test_many_others_do_not_push_the_published_one_out(good: Path):
-    holder = Holder(capacity=2)
-    published = holder.current(good).cache
-    frame = runs(published)
-    for number in range(4):
-        other = good.with_name(f"other{number}.duckdb")
-        other.write_bytes(good.read_bytes())
-        holder.current(other)
-    assert holder.current(good).cache is published
-    assert runs(published) is frame
-    forget(published.kept_by)
 
 
 def test_only_files_with_names_of_text_are_offered(good: Path):

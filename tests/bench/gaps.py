@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
 from engine.controls import power_curve
 from engine.core.binning import equal_width_bins, tertiles
 from engine.core.types import BoolArray, FloatArray, IntArray
-from engine.gaps import permutation_test
+from engine.gaps import bootstrap_gap, permutation_test
 from engine.gaps.settings import MIN_SUPPORT
-from engine.verdict import judge
 from tests.bench.data import samples
 from tests.bench.runner import Case, Work
-from tests.bench.size_and_power import network
-from tests.gaps_of_samples import bootstrap_gap
 
 RESAMPLES = 5000
 
@@ -103,17 +99,7 @@ def _power() -> tuple[Work, Mapping[str, Work]]:
     return lambda: power_curve(*data, deltas=np.linspace(0, 0.3, 20).tolist(), tests=("paper",)), {}
 
 
-def _judge(controls: bool) -> tuple[Work, Mapping[str, Work]]:
-    rng = np.random.default_rng(0)
-    probabilities = network(10_000, rng)
-    confidence = probabilities.max(axis=1)
-    given = confidence, rng.random(10_000) < confidence, rng.normal(size=10_000)
-    return lambda: judge(*given, outputs=probabilities, controls=controls), {}
-
-
 CASES: tuple[Case, ...] = (
-    Case("verdict with the ladder", partial(_judge, False), limit_seconds=0.06),
-    Case("verdict with all controls", partial(_judge, True), limit_seconds=1.5, repeats=3),
     Case("max gap, exact p", _exact, target=300, repeats=3),
     Case("max gap, hypergeometric, P = 5000", _hypergeometric, target=80, repeats=3),
     Case("gap bootstrap, B = 5000", _bootstrap, target=100, repeats=3),

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from app.registry import PAGES, page_for  # noqa: E402
+from tests.browser.dragging import drag_live_slider  # noqa: E402
 from tests.browser.windows import AT_REST, PATIENCE, launch, switch  # noqa: E402
 from tests.serving import serve, serve_bare  # noqa: E402
 
@@ -42,9 +43,9 @@ class Slider:
 SLIDERS = (
     Slider("controls", "Planted gap", 2.0),
     Slider("null", "Permutations", 2.0, "method=simulated+counts"),
-    Slider("bandwidth", "Bandwidth, in multiples of Scott's", 2.5),
     Slider("bandwidth", "Bandwidth", 2.5, figure=-1),
 )
+DRAGS, DRAG_SECONDS, CURVES_PER_SECOND = 5, 2.0, 8
 BARE = """
 import plotly.graph_objects as go
 import streamlit as st
@@ -114,6 +115,18 @@ def measure_slider(browser: Browser, bare: str, app: str, slider: Slider) -> Non
     )
 
 
+def measure_dragging(browser: Browser, app: str) -> None:
+    """Curves per second painted while the Bandwidth lab's live slider is dragged."""
+    window = open_with_slider(browser, f"{app}/bandwidth", "Bandwidth")
+    drags = [drag_live_slider(window, DRAG_SECONDS) for _ in range(DRAGS)]
+    window.close()
+    rate = statistics.median(drag.frames_per_second for drag in drags)
+    verdict = "" if rate >= CURVES_PER_SECOND else ", MISSED"
+    print(
+        f"{'curves a second, median of 5 drags':<40} {rate:6.1f}     (promise {CURVES_PER_SECOND}{verdict})", flush=True
+    )
+
+
 def measure_switches(browser: Browser, app: str) -> None:
     """Click through the navigation; the first round warms up, the others are timed."""
     window = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -165,6 +178,7 @@ def main(cache: Path) -> None:
         for slider in SLIDERS:
             measure_slider(browser, bare.address, app.address, slider)
         print("Dragging the live slider of the Bandwidth lab")
+        measure_dragging(browser, app.address)
         print("Warm page switch to painted figure")
         measure_switches(browser, app.address)
         print("Visits to first figure")

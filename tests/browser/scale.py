@@ -118,7 +118,7 @@ def addresses(cache: Cache) -> dict[str, str]:
     found = {}
     for position, entry in enumerate(PAGES):
         run_id, feature = firsts[position % len(firsts)], FEATURES.get(entry.name, "r_agg")
-        selection = Selection(cache.fingerprint, run_id, feature, Slice(), Protocol())
+        selection = Selection(cache.fingerprint, run_id, None, feature, Slice(), Protocol())
         query = run_query(View(cache, runs, selection), run_id)
         found[entry.name] = f"{entry.address}?{urlencode(query)}"
     return found

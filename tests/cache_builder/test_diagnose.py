@@ -15,7 +15,7 @@ from cache_builder.__main__ import main
 from cache_builder.commands.verify import PROVENANCE
 from cache_builder.diagnose import publish_with_answers
 from cache_builder.progress import quiet
-from engine.features import FEATURES, feature
+from engine.features import feature
 from engine.store import open_cache, publish, schema, write_shard
 from engine.store.codec import encode
 from engine.store.diagnoses import diagnoses_path
@@ -69,13 +69,7 @@ def test_stored_answers_are_those_computed_live(shards, tmp_path):
             )  # fmt: skip
             assert len(others) == n_others
             assert encode(answers.VERDICT.read(cache, run_id)) == encode(live)
-            rho = feature(run, "r_std")
-            bare = judge(
-                run.confidence, run.correct, rho, feature=FEATURES["r_std"].label, outputs=run.logits, controls=False
-            )
-            assert encode(answers.JUDGED.read(cache, run_id, "r_std")) == encode(bare)
         assert answers.VERDICT.read(cache, "baseline-s0") is None  # it has no routing to be judged
-        assert answers.JUDGED.read(cache, "baseline-s0", "pred_entropy") is not None
 
 
 def test_only_what_is_new_is_computed(shards, tmp_path, in_this_process):
@@ -117,7 +111,7 @@ def test_answers_that_cannot_be_read_are_computed_anew(shards, tmp_path, in_this
     publish_with_answers(shards, tmp_path / "c.duckdb", quiet)
     assert [each.stem for each in in_this_process[5:]] == ["full-s0"]
     held = json.loads(path.read_text())
-    assert answers.is_complete(held["answers"])
+    assert held["answers"].keys() == {question.name for question in answers.OF_RUNS}
 
 
 def test_info_says_whose_answers_a_cache_holds(shards, tmp_path, in_this_process, capsys, monkeypatch):

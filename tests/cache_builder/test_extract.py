@@ -1,12 +1,9 @@
 """Records from checkpoints: the same numbers as training stored, and timm models without routing."""
 
-import argparse
 import json
 import os
 import socket
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ import torch
 from scipy.special import softmax
 
 from cache_builder.checkpoint import load_checkpoint
-from cache_builder.commands import extract as command
 from cache_builder.datasets import ImageData, Split, StoredData
 from cache_builder.datasets.readers import Deferred
 from cache_builder.evaluate import Outputs
@@ -22,6 +18,7 @@ from cache_builder.extract import (
     Subset,
     ensemble_record,
     extract_checkpoint,
+    extract_timm,
     mean_probability_logits,
     trained_record,
 )
@@ -29,26 +26,8 @@ from cache_builder.models import create_model
 from cache_builder.taps import routing_places
 from cache_builder.train import train
 from engine.core.errors import CacheError, InvalidInput
-from engine.store import read_shard
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def extract_timm(tmp_path, monkeypatch):
-    """The command line on these images: the record that it wrote, or the error that it would tell."""
-
-    def run(path, data, backbone, side, **options):
-        monkeypatch.setattr(command, "open_dataset", lambda *_, **__: data)
-        parser, shards = argparse.ArgumentParser(), Path(tempfile.mkdtemp(dir=tmp_path))
-        command.add_arguments(parser)
-        given = [f"--backbone={backbone}", "--dataset=digits", f"--image-size={side}", f"--shards={shards}"]
-        for name, values in options.items():
-            given += [f"--{name}", *map(str, values)]
-        command.run(parser.parse_args([str(path), *given, "--device=cpu", "--run-id=mine"]))
-        return read_shard(shards / "mine.parquet")
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +109,7 @@ def test_provenance_has_what_verify_wants_and_no_private_names(finished, digits)
 
 
 @pytest.mark.parametrize("form", ["safetensors", "pth", "wrapped"])
-def test_a_timm_checkpoint_becomes_a_run_with_block_norms(tmp_path, digits, form, extract_timm):
+def test_a_timm_checkpoint_becomes_a_run_with_block_norms(tmp_path, digits, form):
     from safetensors.torch import save_file
 
     torch.manual_seed(0)
@@ -140,7 +119,7 @@ def test_a_timm_checkpoint_becomes_a_run_with_block_norms(tmp_path, digits, form
         save_file(model.state_dict(), path)
     else:
         torch.save({"state_dict": model.state_dict()} if form == "wrapped" else model.state_dict(), path)
-    record = extract_timm(path, digits, "micro_vit", 16)
+    record = extract_timm(path, digits, backbone="micro_vit", image_size=16, run_id="mine", device="cpu")
     assert record.n_layers == 0
     assert record.extra_names == tuple(f"block {number} norm" for number in range(1, 7))
     assert record.n_samples == len(digits.test.labels)
@@ -168,9 +147,9 @@ def resnet(tmp_path_factory):
     return model, path
 
 
-def test_a_convolutional_timm_model_is_fed_as_timm_feeds_it(colourful, resnet, extract_timm):
+def test_a_convolutional_timm_model_is_fed_as_timm_feeds_it(colourful, resnet):
     model, path = resnet
-    record = extract_timm(path, colourful, "resnet10t", 48)
+    record = extract_timm(path, colourful, backbone="resnet10t", image_size=48, run_id="cnn", device="cpu")
     assert record.extra_names == ("act1 norm", *(f"layer{number} norm" for number in range(1, 5)))
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     batch = (torch.from_numpy(colourful.test.images) / 255 - mean) / std
@@ -180,9 +159,11 @@ def test_a_convolutional_timm_model_is_fed_as_timm_feeds_it(colourful, resnet, e
     assert (record.config["mean"], record.config["image_size"]) == ([0.485, 0.456, 0.406], 48)
 
 
-def test_the_normalisation_may_be_given(colourful, resnet, extract_timm):
+def test_the_normalisation_may_be_given(colourful, resnet):
     def extracted(**choice):
-        return extract_timm(resnet[1], colourful, "resnet10t", 32, **choice)
+        return extract_timm(
+            resnet[1], colourful, backbone="resnet10t", image_size=32, run_id="cnn", device="cpu", **choice
+        )
 
     given = extracted(mean=[0.5], std=[0.25, 0.5, 0.75])
     assert (given.config["mean"], given.config["std"]) == ([0.5] * 3, [0.25, 0.5, 0.75])
@@ -195,32 +176,36 @@ def test_the_normalisation_may_be_given(colourful, resnet, extract_timm):
             extracted(**choice)
 
 
-def test_one_channel_is_normalised_as_the_data(tmp_path, digits, extract_timm):
+def test_one_channel_is_normalised_as_the_data(tmp_path, digits):
     torch.save(create_model("resnet10t", channels=1).state_dict(), tmp_path / "grey.pth")
-    record = extract_timm(tmp_path / "grey.pth", digits, "resnet10t", 16)
+    record = extract_timm(
+        tmp_path / "grey.pth", digits, backbone="resnet10t", image_size=16, run_id="grey", device="cpu"
+    )
     assert record.config["mean"] == [pytest.approx(digits.moments[0].item() / 255)]
 
 
-def test_weights_that_do_not_fit_and_files_that_are_none_are_named(tmp_path, digits, extract_timm):
+def test_weights_that_do_not_fit_and_files_that_are_none_are_named(tmp_path, digits):
     torch.save(create_model("micro_deit", image_size=16, channels=1).state_dict(), tmp_path / "deit.pth")
     with pytest.raises(CacheError, match="does not fit micro_vit"):
-        extract_timm(tmp_path / "deit.pth", digits, "micro_vit", 16)
+        extract_timm(tmp_path / "deit.pth", digits, backbone="micro_vit", image_size=16, run_id="x", device="cpu")
     for name in ("bad.pth", "bad.safetensors"):
         (tmp_path / name).write_bytes(b"nonsense")
         with pytest.raises(CacheError, match="not a readable"):
-            extract_timm(tmp_path / name, digits, "micro_vit", 16)
+            extract_timm(tmp_path / name, digits, backbone="micro_vit", image_size=16, run_id="x", device="cpu")
 
 
 @pytest.mark.parametrize("content", [torch.zeros(3), [1, 2], {1: torch.zeros(3)}, {"head.weight": "text"}])
-def test_a_torch_file_without_parameters_is_named(tmp_path, digits, content, extract_timm):
+def test_a_torch_file_without_parameters_is_named(tmp_path, digits, content):
     torch.save(content, tmp_path / "odd.pth")
     with pytest.raises(CacheError, match=r"odd.pth"):
-        extract_timm(tmp_path / "odd.pth", digits, "micro_vit", 16)
+        extract_timm(tmp_path / "odd.pth", digits, backbone="micro_vit", image_size=16, run_id="x", device="cpu")
 
 
-def test_a_timm_model_that_lists_only_its_head_has_norms_of_its_blocks(colourful, tmp_path, extract_timm):
+def test_a_timm_model_that_lists_only_its_head_has_norms_of_its_blocks(colourful, tmp_path):
     torch.save(create_model("convit_tiny", image_size=32).state_dict(), tmp_path / "convit.pth")
-    record = extract_timm(tmp_path / "convit.pth", colourful, "convit_tiny", 32)
+    record = extract_timm(
+        tmp_path / "convit.pth", colourful, backbone="convit_tiny", image_size=32, run_id="x", device="cpu"
+    )
     assert record.extra_names == tuple(f"blocks.{number} norm" for number in range(12))
 
 

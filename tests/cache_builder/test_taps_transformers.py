@@ -103,24 +103,6 @@ def test_attention_fused_and_plain():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("how", [RouterTap(), AttentionTap(), SoftmaxTap(rank=2, size=4)])
-@pytest.mark.parametrize("kind", ["sdpa", "eager"])
-def test_padding_does_not_count(how, kind: str):
-    """Texts padded to one length have the profiles that they have alone."""
-    model, lengths = mixtral(attn_implementation=kind), (7, 4, 5)
-    texts, mask = tokens(), torch.zeros(3, 7, dtype=torch.long)
-    for row, length in enumerate(lengths):
-        mask[row, :length] = 1
-    with tap(model, how) as capture:
-        alone = []
-        for row, length in enumerate(lengths):
-            model(input_ids=texts[row : row + 1, :length])
-            alone.append(capture.take())
-        model(input_ids=texts, attention_mask=mask)
-        torch.testing.assert_close(capture.take(), torch.cat(alone), atol=2e-6, rtol=0)
-
-
-@torch.no_grad()
 def test_survey_proposes_routers_and_attention():
     survey = SoftmaxTap.survey(mixtral(), {"input_ids": tokens()})
     assert survey.proposals == {"routers": "softmax:axis=1,rank=2,size=4", "attention": "attention"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from engine import benchmark, calibrators, controls, features, gaps, importing, kernel, probes, store, verdict
 from engine import paper as evidence
-from engine.core import binning, errors, latex, notebook, pvalues, release, rounding, threads, types, validation
+from engine.core import binning, errors, latex, pvalues, rounding, threads, types, validation
 from engine.core import labels as wording
 from engine.features import search as feature_search
 from engine.metrics import debiased, mechanism, reliability
 from engine.paper import claims, published
 from engine.sandbox import child as limited_child
 from engine.sandbox import run as limited
-from engine.verdict import answers, run, shown
+from engine.verdict import answers, run
 from engine.verdict import bandwidth as verdict_bandwidth
 from engine.verdict import benchmark as verdict_benchmark
 from engine.verdict import cache as verdict_sweep
@@ -32,19 +32,11 @@ REASONS: dict[str, tuple[object, ...]] = {
     STORED: (
         answers.Question,
         answers.answers_of,
-        answers.correlations,
-        answers.depth_of,
         answers.diagnoses_of,
         answers.differing,
         answers.histogram,
         answers.is_complete,
-        answers.layers_of,
-        answers.match_quality,
-        answers.try_planted,
-        reliability.diagram_of,
-        run.with_controls,
         run.with_real_control,
-        verdict_sweep.judge_together,
     ),
     RESULT: (
         benchmark.BandwidthCurves,
@@ -111,7 +103,6 @@ REASONS: dict[str, tuple[object, ...]] = {
         published.PublishedTable,
         pvalues.SignTest,
         reliability.CalibrationSummary,
-        reliability.Diagram,
         debiased.DebiasedEce,
         rounding.Rounding,
         store.PublishReport,
@@ -121,7 +112,6 @@ REASONS: dict[str, tuple[object, ...]] = {
         verdict_benchmark.BenchmarkVerdict,
         verdict_probes.ProbeVerdict,
         verdict_sweep.CacheVerdict,
-        verdict_sweep.Together,
     ),
     BEHIND: (
         debiased.debiased_difference,
@@ -184,23 +174,9 @@ REASONS: dict[str, tuple[object, ...]] = {
         evidence.NoCounterpart,
         limited.LimitExceeded,
     ),
-    ABSTRACT: (calibrators.Calibrator, calibrators.KernelCalibrator, claims.Outcome, notebook.Shown),
-    NO_INPUT: (
-        store.default_cache_path,
-        store.default_shards_directory,
-        release.commit,
-        threads.keep_blas_to_one_thread,
-    ),
+    ABSTRACT: (calibrators.Calibrator, calibrators.KernelCalibrator, claims.Outcome),
+    NO_INPUT: (store.default_cache_path, store.default_shards_directory, threads.keep_blas_to_one_thread),
     WORDS: (
-        notebook.Interval,
-        notebook.answered,
-        notebook.chip,
-        notebook.intervals,
-        notebook.table,
-        shown.as_dict,
-        shown.as_html,
-        shown.as_latex,
-        shown.named_rows,
         wording.capital,
         wording.counted,
         wording.in_sentence,
@@ -225,7 +201,6 @@ REASONS: dict[str, tuple[object, ...]] = {
         evidence.cells_with_logits,
         evidence.compare,
         evidence.conclude,
-        probes.summarise,
         evidence.gather,
         evidence.single_runs,
         evidence.summarise,

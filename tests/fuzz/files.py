@@ -190,16 +190,11 @@ def repaired_archive(content: bytes) -> bytes:
     return bytes(found)
 
 
-def upload_file(seed: int) -> tuple[str, bytes]:
-    """A name and what is in it."""
+def upload(seed: int) -> None:
     rng = random.Random(seed)
     name = rng.choice(sorted(_uploads()))
     content = changed(_uploads()[name], rng)[0]
-    return name, repaired_archive(content) if name.endswith(".npz") else content
-
-
-def upload(seed: int) -> None:
-    name, content = upload_file(seed)
+    content = repaired_archive(content) if name.endswith(".npz") else content
 
     def work() -> None:
         table = read_stream(io.BytesIO(content), name, Limits(1_000_000, 100_000, 100))

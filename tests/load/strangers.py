@@ -1,27 +1,26 @@
-"""Five viewers browse while strangers bring damaged caches and uploads, and while forty sockets ask for everything.
+"""Five viewers browse while a stranger uploads damaged files, and while forty sockets ask for everything at once.
 
-Not a test: a measurement, part of `make load`. The files are those of `make fuzz ONLY=files`, with right checksums.
-Caches take each other's place beside the good one and are chosen; uploads come by the page's own way: a web socket, a
-file put to its session, the page drawn with it. It fails if the server ends, if a viewer sees an error or waits longer
-than `SLOWEST` for a page, or if the server's memory, a minute after the strangers have left, is not what it was within
-a tenth.
+Not a test: a measurement, part of `make load`. Uploads come by the page's own way: a web socket, a file put to its
+session, the page drawn with it. It fails if the server ends, if a viewer sees an error or waits longer than `SLOWEST`
+for a page, or if the server's memory, a minute after the stranger has left, is not what it was within a tenth.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import random
-import shutil
 import statistics
 import sys
 import tempfile
 import time
 import urllib.request
-from collections import Counter
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
+import pandas as pd
 import psutil
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Common_pb2 import UploadedFileInfo
@@ -30,14 +29,31 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.store import publish
-from engine.store.atomic import replacing
-from tests.fuzz import files
 from tests.serving import Served, serve
 from tests.viewers import Viewer, write_version
 
-SLOWEST, MOST_GROWTH = 5.0, 0.10
-BEFORE, AFTER = 40.0, 60.0
+SLOWEST, MOST_GROWTH, AFTER = 5.0, 0.10, 60.0
 BROWSED = ("overview", "gap", "reliability", "mechanism", "null")
+N = 400
+
+
+def whole_files() -> dict[str, bytes]:
+    rng = np.random.default_rng(0)
+    columns = {"confidence": rng.random(N), "correct": rng.integers(0, 2, N), "score": rng.normal(size=N)}
+    parquet, npz = io.BytesIO(), io.BytesIO()
+    pd.DataFrame(columns).to_parquet(parquet)
+    np.savez_compressed(npz, **columns)
+    csv = pd.DataFrame(columns).to_csv(index=False).encode()
+    return {"a.csv": csv, "a.parquet": parquet.getvalue(), "a.npz": npz.getvalue()}
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """A few bytes changed, most at the ends, or a part cut off."""
+    changed = bytearray(content)
+    for _ in range(rng.randint(1, 4)):
+        place = rng.choice([rng.randrange(len(changed)), rng.randrange(min(64, len(changed)))])
+        changed[rng.choice([place, len(changed) - 1 - place])] = rng.randrange(256)
+    return bytes(changed[: rng.randrange(1, len(changed))] if rng.random() < 0.1 else changed)
 
 
 class Stranger(Viewer):
@@ -93,25 +109,12 @@ async def browse(number: int, served: Served, done: asyncio.Event, seconds: list
             await asyncio.sleep(rng.uniform(0.5, 2.0))
 
 
-async def upload(served: Served, n_files: int, told: Counter[str]) -> None:
+async def upload(number: int, served: Served, n_files: int, told: list[str]) -> None:
+    rng, whole = random.Random(number), whole_files()
     async with Stranger(served) as stranger:
-        for number in range(n_files):
-            said = await stranger.bring(*files.upload_file(number))
-            told["uploads refused" if "cannot be used" in said else "uploads read"] += 1
-
-
-async def choose(served: Served, beside: Path, n_files: int, told: Counter[str], faults: list[str]) -> None:
-    """A new damaged cache under the name of the one before, looked at by whoever chose it."""
-    rng = random.Random(0)
-    async with Viewer(served) as stranger:
-        for number in range(n_files):
-            with replacing(beside) as temporary:
-                temporary.write_bytes(files.cache_file(number))
-            seen = await stranger.open(rng.choice(BROWSED), {"cache": beside.name})
-            faults.extend(f"cache file {number}: {each}" for each in seen.exceptions)
-            # Of one that was whole before, the numbers stay.
-            shown = not any("cannot be read at" in each or "last readable" in each for each in seen.alerts)
-            told["caches shown" if shown else "caches refused"] += 1
+        for _ in range(n_files):
+            name = rng.choice(sorted(whole))
+            told.append(await stranger.bring(name, mutated(whole[name], rng)))
 
 
 async def crowd(served: Served, n_sockets: int) -> None:
@@ -124,48 +127,53 @@ async def crowd(served: Served, n_sockets: int) -> None:
     await asyncio.gather(*(ask(number) for number in range(n_sockets)), return_exceptions=True)
 
 
-async def main(n_files: int, n_sockets: int, n_samples: int) -> int:
+async def main(n_uploads: int, n_sockets: int, n_samples: int) -> int:
     folder = Path(tempfile.mkdtemp(prefix="routecal-strangers-"))
     write_version(folder / "shards", 0, n_samples)
     publish(folder / "shards", folder / "cache.duckdb")
-    told: Counter[str] = Counter()
     with serve(folder / "cache.duckdb", folder / "log") as served:
         process, done, faults = psutil.Process(served.process.pid), asyncio.Event(), []
-        megabytes, slowest, seconds = [], 0.0, []
-        viewers = [asyncio.create_task(browse(number, served, done, seconds, faults)) for number in range(5)]
+        quiet: list[float] = []
+        async with Viewer(served) as viewer:
+            for page in BROWSED * 2:
+                start = time.monotonic()
+                await viewer.open(page)
+                quiet.append(time.monotonic() - start)
+        meanwhile: dict[str, list[float]] = {}
+        before = process.memory_info().rss / 2**20
         for what, work in (
-            ("alone", asyncio.sleep(BEFORE)),
-            (f"{n_files} damaged uploads", upload(served, n_files, told)),
-            (f"{n_files} damaged caches", choose(served, folder / "strange.duckdb", n_files, told, faults)),
+            (f"{n_uploads} damaged uploads", upload(0, served, n_uploads, told := [])),
             (f"{n_sockets} sockets with other settings", crowd(served, n_sockets)),
-            ("alone again", asyncio.sleep(AFTER)),
         ):
-            seconds.clear()
+            done.clear()
+            seconds = meanwhile.setdefault(what, [])
+            viewers = [asyncio.create_task(browse(number, served, done, seconds, faults)) for number in range(5)]
             start = time.monotonic()
             await work
-            slowest = max(slowest, *seconds)
-            megabytes.append(process.memory_info().rss / 2**20)
+            done.set()
+            await asyncio.gather(*viewers)
+            slow = sum(each > SLOWEST for each in seconds)
             print(
-                f"{what}: {time.monotonic() - start:.0f} s; {len(seconds)} pages of five viewers, median "
-                f"{statistics.median(seconds):.2f} s, slowest {max(seconds):.2f} s; server {megabytes[-1]:.0f} MB",
+                f"{what}: {time.monotonic() - start:.0f} s; pages of five viewers: {len(seconds)}, "
+                f"median {statistics.median(seconds):.2f} s, slowest {max(seconds):.2f} s, {slow} above {SLOWEST:g} s",
                 flush=True,
             )
-        done.set()
-        await asyncio.gather(*viewers)
-        ended = served.process.poll() is not None
-    shutil.rmtree(folder, ignore_errors=True)
-    growth = megabytes[-1] / megabytes[0] - 1
-    print(", ".join(f"{n:,} {what}" for what, n in sorted(told.items())))
-    print(f"memory {growth:+.1%} (at most {MOST_GROWTH:+.0%}), slowest page {slowest:.2f} s (at most {SLOWEST:g} s)")
+        refused = sum("cannot be used" in each for each in told)
+        await asyncio.sleep(AFTER)
+        after = process.memory_info().rss / 2**20
+        ended = served.process.poll()
+    print(f"alone: median {statistics.median(quiet):.2f} s, slowest {max(quiet):.2f} s; {refused} uploads refused")
+    print(f"server: {before:.0f} MB before, {after:.0f} MB {AFTER:g} s after ({after / before - 1:+.1%})")
     for fault in faults[:10]:
         print("  ", fault)
-    return int(ended or bool(faults) or slowest > SLOWEST or growth > MOST_GROWTH)
+    too_slow = max(max(seconds) for seconds in meanwhile.values()) > SLOWEST
+    return int(ended is not None or bool(faults) or too_slow or after > before * (1 + MOST_GROWTH))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=1000, help="of either kind")
+    parser.add_argument("--uploads", type=int, default=1000)
     parser.add_argument("--sockets", type=int, default=40)
     parser.add_argument("--samples", type=int, default=5000)
     chosen = parser.parse_args()
-    sys.exit(asyncio.run(main(chosen.files, chosen.sockets, chosen.samples)))
+    sys.exit(asyncio.run(main(chosen.uploads, chosen.sockets, chosen.samples)))

@@ -12,7 +12,7 @@ from engine.core.types import BoolArray, FloatArray, IntArray
 from engine.gaps.exact import TAIL, NullDistribution, bin_null
 from engine.gaps.settings import TestSettings, primary_bins
 from engine.gaps.statistics.base import CountStatistic, Partition, Samples, Standardised
-from engine.gaps.stratified import StratifiedResult, matching_notes, two_sided, untestable
+from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 
 
 class Cmh(Standardised, CountStatistic):
@@ -44,9 +44,7 @@ class Cmh(Standardised, CountStatistic):
     def exact(self, sizes: IntArray, hits: IntArray) -> tuple[float, float]:
         expected = sizes[:, 0] * hits.sum(axis=1) / sizes.sum(axis=1)
         distance = abs(float((hits[:, 0] - expected).sum()))
-        distances, pmf = _distances(sizes[:, 0], sizes[:, 2], hits.sum(axis=1))
-        away = distances >= distance - 1e-9
-        return float(min(1.0, max(pmf[away].sum(), math.exp(-TAIL)))), 0.0
+        return _permutation_pvalue(sizes[:, 0], sizes[:, 2], hits.sum(axis=1), distance), 0.0
 
     def null(self, contingency: Contingency, min_support: int) -> NullDistribution:
         sizes, hits = self.strata(contingency, min_support)
@@ -86,6 +84,13 @@ def _distances(n_low: IntArray, n_high: IntArray, k: IntArray) -> tuple[FloatArr
     return np.abs(first + np.arange(pmf.size) - mean), pmf
 
 
+def _permutation_pvalue(n_low: IntArray, n_high: IntArray, k: IntArray, distance: float) -> float:
+    """P(|sum of low counts - its mean| >= distance)."""
+    distances, pmf = _distances(n_low, n_high, k)
+    away = distances >= distance - 1e-9
+    return float(min(1.0, max(pmf[away].sum(), math.exp(-TAIL))))
+
+
 def cmh_test(
     confidence: ArrayLike,
     correct: ArrayLike,
@@ -93,14 +98,16 @@ def cmh_test(
     *,
     n_bins: int | None = None,
     matching: Matching = "equal_mass",
+    method: PValueMethod = "asymptotic",
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
 ) -> StratifiedResult:
     """Low against high tertile and correctness, stratified by confidence bin, without continuity correction.
 
     z = -sum_b (a_b - E_b) / sqrt(sum_b V_b), a_b the correct ones of the low tertile; two-sided (Mantel & Haenszel
-    1959). The effect is the Mantel-Haenszel risk difference high - low. `n_bins` None means the primary bins
-    (`primary_bins`).
+    1959). The permutation p is exact. The effect is the Mantel-Haenszel risk difference high - low. `n_bins` None
+    means the primary bins (`primary_bins`).
     """
+    check_method(method)
     bins = primary_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
     contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     n_low, n_high = contingency.sizes[:, 0], contingency.sizes[:, 2]
@@ -108,17 +115,26 @@ def cmh_test(
     mean, variance = cmh_moments(n_low, n_high, low + high)
     informative = variance > 0
     if not informative.any():
-        return untestable("cmh", contingency.n_bins, contingency.matching)
+        return untestable("cmh", method, contingency.n_bins, contingency.matching)
     surplus = float((low - mean)[informative].sum())
     z = -surplus / math.sqrt(variance[informative].sum())
     both = (n_low > 0) & (n_high > 0)  # also where all are correct: such bins say that there is no difference
     pair = n_low[both] * n_high[both] / (n_low + n_high)[both]
     difference = high[both] / n_high[both] - low[both] / n_low[both]
+    p_permutation = None
+    if method == "permutation":
+        p_permutation = _permutation_pvalue(
+            n_low[informative], n_high[informative], (low + high)[informative], abs(surplus)
+        )
+    p_asymptotic = float(two_sided(z))
     return StratifiedResult(
         "cmh",
-        float(two_sided(z)),
+        p_asymptotic if p_permutation is None else p_permutation,
         z,
         effect=float(pair @ difference / pair.sum()),
+        p_asymptotic=p_asymptotic,
+        p_permutation=p_permutation,
+        method=method,
         n_strata=contingency.n_bins,
         n_informative=int(informative.sum()),
         matching=contingency.matching,

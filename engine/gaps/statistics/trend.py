@@ -17,7 +17,7 @@ from engine.core.pvalues import monte_carlo_pvalue
 from engine.core.types import BoolArray, FloatArray, IntArray, Progress
 from engine.gaps.settings import TestSettings, primary_bins
 from engine.gaps.statistics.base import Method, Partition, Permuted, Samples, Standardised
-from engine.gaps.stratified import StratifiedResult, matching_notes, two_sided, untestable
+from engine.gaps.stratified import PValueMethod, StratifiedResult, check_method, matching_notes, two_sided, untestable
 
 _SHUFFLE_ELEMENTS = 4_000_000
 
@@ -155,6 +155,9 @@ def trend_test(
     *,
     n_bins: int | None = None,
     matching: Matching = "equal_mass",
+    method: PValueMethod = "asymptotic",
+    n_permutations: int = 5000,
+    seed: int = 42,
     clusters: ArrayLike | None = None,
 ) -> StratifiedResult:
     """Mantel's trend: does correctness rise or fall with the global rank of rho inside confidence bins?
@@ -167,8 +170,13 @@ def trend_test(
     in their given order.
 
     clusters : (n,) the source that samples share (tokens of one sequence); the variance is then that of sums over
-    clusters, V = sum_c (sum_{i in c} (R_i - mean_b R) (t_i - mean_b t))^2.
+    clusters, V = sum_c (sum_{i in c} (R_i - mean_b R) (t_i - mean_b t))^2, and there is no permutation p-value.
     """
+    check_method(method)
+    if clusters is not None and method == "permutation":
+        raise InvalidInput("method", "'asymptotic' where there are clusters", repr(method))
+    validation.draws("n_permutations", n_permutations)
+    validation.seed(seed)
     checked_confidence, checked_correct, checked_rho = validation.samples(confidence, correct, rho)
     n = checked_confidence.size
     bins = primary_bins(n) if n_bins is None else n_bins
@@ -176,21 +184,29 @@ def trend_test(
     n_correct = np.bincount(design.bins[checked_correct], minlength=bins)
     variance = design.variance(n_correct)
     if not (variance > 0).any():
-        return untestable("trend", bins, matching)
+        return untestable("trend", method, bins, matching)
     statistic = float(design.scores @ checked_correct)
     total = float(variance.sum())
     if clusters is not None:
         residual = design.scores * (checked_correct - (n_correct / np.maximum(design.sizes, 1))[design.bins])
         total = float(np.square(np.bincount(validation.clusters(clusters, n), weights=residual)).sum())
         if total <= 0:
-            return untestable("trend", bins, matching)
+            return untestable("trend", method, bins, matching)
     z = statistic / math.sqrt(total)
     scale = design.reach() / float(design.squares.sum())
+    p_asymptotic = float(two_sided(z))
+    p_permutation = None
+    if method == "permutation":
+        draws = _permuted_statistics(design, checked_correct, n_permutations, seed)
+        p_permutation = monte_carlo_pvalue(abs(statistic), np.abs(draws))
     return StratifiedResult(
         "trend",
-        float(two_sided(z)),
+        p_asymptotic if p_permutation is None else p_permutation,
         z,
         effect=statistic * scale,
+        p_asymptotic=p_asymptotic,
+        p_permutation=p_permutation,
+        method=method,
         n_strata=bins,
         n_informative=int((variance > 0).sum()),
         matching=matching,

@@ -16,7 +16,7 @@ from engine.gaps.exact import BinNull, NullDistribution, bin_null, nulls_by_tota
 from engine.gaps.gap import gap_of_counts
 from engine.gaps.settings import MIN_SUPPORT, TestSettings, primary_bins
 from engine.gaps.statistics.base import CountStatistic, Samples, displayed_nulls
-from engine.gaps.stratified import SMALLEST_P, StratifiedResult, matching_notes, untestable
+from engine.gaps.stratified import SMALLEST_P, PValueMethod, StratifiedResult, check_method, matching_notes, untestable
 
 _CURVE_POINTS = 1024
 _LATTICE_CELLS = 2**15
@@ -142,32 +142,44 @@ def weighted_gap_test(
     *,
     n_bins: int | None = None,
     matching: Matching = "equal_mass",
+    method: PValueMethod = "asymptotic",
     min_support: int = MIN_SUPPORT,
     quantiles: tuple[float, float] = TERTILE_QUANTILES,
 ) -> StratifiedResult:
     """The weighted gap as a stratified test: one-sided, since an absolute gap is only ever too large.
 
-    z = (sum_b w_b |gap_b| - mean) / sd with the exact null moments of each bin. The effect is the signed weighted gap,
-    high - low. `n_bins` None means the primary bins (`primary_bins`).
+    z = (sum_b w_b |gap_b| - mean) / sd with the exact null moments of each bin; the permutation p comes from the exact
+    convolution (see `weighted_gap_pvalue` for its error). The effect is the signed weighted gap, high - low. `n_bins`
+    None means the primary bins (`primary_bins`).
     """
+    check_method(method)
     bins = primary_bins(validation.confidence(confidence).size) if n_bins is None else n_bins
     contingency = tabulate(confidence, correct, rho, n_bins=bins, matching=matching, quantiles=quantiles)
     gap = gap_of_counts(contingency, min_support)
     if gap.weighted_gap is None or gap.signed_gap is None:
-        return StratifiedResult("weighted_gap", None, None, None, bins, 0, matching, gap.notes)
+        return StratifiedResult("weighted_gap", None, None, None, None, None, method, bins, 0, matching, gap.notes)
     sizes, hits = contingency.sizes[gap.shared], contingency.n_correct[gap.shared]
     moments = np.array([gap_moments(null) for null in displayed_nulls(sizes, hits)])
     spread = float(np.sqrt(gap.weights**2 @ moments[:, 1]))
     if spread == 0:
-        return untestable("weighted_gap", bins, matching)
+        return untestable("weighted_gap", method, bins, matching)
     z = (gap.weighted_gap * float(gap.weights.sum()) - float(gap.weights @ moments[:, 0])) / spread
+    p_asymptotic = max(float(ndtr(-z)), SMALLEST_P)
+    p_permutation, notes = None, (*gap.notes, *matching_notes(bins))
+    if method == "permutation":
+        p_permutation, error = weighted_gap_pvalue(sizes, hits.sum(axis=1), weighted_numerator(sizes, hits))
+        if error > 0.1 * p_permutation:
+            notes = (*notes, f"the permutation p is at most {error:.2g} too large, from rounding over {bins} bins")
     return StratifiedResult(
         "weighted_gap",
-        max(float(ndtr(-z)), SMALLEST_P),
+        p_asymptotic if p_permutation is None else p_permutation,
         z,
         effect=-gap.signed_gap,
+        p_asymptotic=p_asymptotic,
+        p_permutation=p_permutation,
+        method=method,
         n_strata=bins,
         n_informative=int((moments[:, 1] > 0).sum()),
         matching=matching,
-        notes=(*gap.notes, *matching_notes(bins)),
+        notes=notes,
     )

@@ -8,8 +8,7 @@ import pytest
 from engine.controls import SIMULATED, false_alarm_rate, planted_outcome, power_curve
 from engine.controls.table import controls_table, reading
 from engine.core.errors import InvalidInput
-from engine.gaps import TestSettings, combined_test, permutation_test, trend_test
-from tests.gaps_of_samples import matched_gap
+from engine.gaps import TestSettings, combined_test, matched_gap, permutation_test, trend_test
 
 
 @pytest.mark.parametrize(

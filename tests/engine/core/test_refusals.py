@@ -49,7 +49,7 @@ def record(**changes: object) -> RunRecord:
         (lambda: reliability.class_table(C, T, LABELS, n_bins=HUGE), "n_bins"),
         (lambda: mechanism.error_curve(C, T, R, n_bins=HUGE), "n_bins"),
         (lambda: gaps.permutation_test(C, T, R, method="shuffle", n_permutations=HUGE), "n_permutations"),
-        (lambda: gaps.bootstrap_gap_of_counts(gaps.tabulate(C, T, R), n_resamples=HUGE), "n_resamples"),
+        (lambda: gaps.bootstrap_gap(C, T, R, n_resamples=HUGE), "n_resamples"),
         (lambda: false_alarm_rate(C, T, R, n_replicates=HUGE), "n_replicates"),
         (lambda: power_curve(C, T, R, n_replicates=HUGE), "n_replicates"),
         (lambda: probes.audit(C, R[:, None], T, hidden=HUGE), "hidden"),

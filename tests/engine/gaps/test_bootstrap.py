@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from engine.core.binning import equal_width_bins, tertiles
+from engine.gaps import bootstrap_gap, matched_gap
 from engine.gaps.bootstrap import draw_multinomial
-from tests.gaps_of_samples import bootstrap_gap, matched_gap
 
 
 def dataset(seed: int, n: int = 3000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

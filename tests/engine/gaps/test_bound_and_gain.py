@@ -35,6 +35,8 @@ def test_the_trends_error_with_clusters_is_that_of_sums_over_clusters():
     # Each sample its own cluster: the robust error, close to the one under permutation.
     alone = trend_test(confidence, correct, rho, clusters=np.arange(600))
     assert alone.standard_error == pytest.approx(plain.standard_error, rel=0.1)
+    with pytest.raises(InvalidInput, match="method"):
+        trend_test(confidence, correct, rho, clusters=clusters, method="permutation")
 
 
 def test_explained_variance_is_proposition_1():

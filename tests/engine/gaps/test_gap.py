@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.core.errors import InvalidInput
-from tests.gaps_of_samples import matched_gap
+from engine.gaps import matched_gap
 
 
 def two_bins() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

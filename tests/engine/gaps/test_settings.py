@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from engine.core.errors import InvalidInput
-from engine.gaps import TestSettings
-from tests.gaps_of_samples import matched_gap
+from engine.gaps import TestSettings, matched_gap
 
 
 @pytest.mark.parametrize(

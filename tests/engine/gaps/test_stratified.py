@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from engine.core.errors import InvalidInput
+from engine.core.errors import InvalidInput, UnknownName
 from engine.gaps import (
     cmh_test,
     match_diagnostic,
@@ -47,24 +47,21 @@ def test_cmh_by_hand():
     confidence = np.full(8, 0.5)
     correct = [1, 1, 1, 0, 1, 0, 0, 0]
     rho = [0] * 4 + [1] * 4
-    result = cmh_test(confidence, correct, rho, n_bins=1, quantiles=(0.3, 0.4))
-    exact = permutation_test(confidence, correct, rho, statistic="cmh", n_bins=1, quantiles=(0.3, 0.4))
+    result = cmh_test(confidence, correct, rho, n_bins=1, quantiles=(0.3, 0.4), method="permutation")
     assert result.z == pytest.approx(-(3 - 2) / np.sqrt(4 / 7))
     assert result.effect == pytest.approx(1 / 4 - 3 / 4)
     # P(|a - 2| >= 1) = 1 - C(4,2) C(4,2) / C(8,4) = 1 - 36/70
-    assert exact.p_value == pytest.approx(1 - 36 / 70)
+    assert result.p_permutation == pytest.approx(1 - 36 / 70)
 
 
 def test_trend_by_hand():
     # One stratum, ranks 1..4, correct at ranks 3 and 4: T = 0.5 + 1.5 = 2, S = 5, V = 5 * 2 * 2 / (4 * 3) = 5/3.
-    samples = np.full(4, 0.5), [0, 0, 1, 1], [10, 20, 30, 40]
-    result = trend_test(*samples, n_bins=1)
-    shuffled = permutation_test(*samples, statistic="trend", method="shuffle", n_bins=1)
+    result = trend_test(np.full(4, 0.5), [0, 0, 1, 1], [10, 20, 30, 40], n_bins=1, method="permutation")
     assert result.z == pytest.approx(2 / np.sqrt(5 / 3))
     # Slope 2/5; a third is 4/3 samples, so the outer thirds have mean scores of -+(1.5 + 0.5 / 3) / (4/3) = -+1.25.
     assert result.effect == pytest.approx(2 / 5 * 2.5)
     # Of the six pairs of ranks, {1, 2} and {3, 4} are as extreme.
-    assert shuffled.p_value == pytest.approx(2 / 6, abs=0.03)
+    assert result.p_permutation == pytest.approx(2 / 6, abs=0.03)
 
 
 def test_trend_equals_a_direct_stratified_covariance():
@@ -84,13 +81,18 @@ def test_trend_equals_a_direct_stratified_covariance():
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_asymptotic_and_permutation_pvalues_agree(test, seed: int):
-    data, bins = dataset(seed, n=2000, slope=0.02), {"n_bins": 40, "matching": "equal_mass"}
-    result = test(*data, **bins)
-    method = "shuffle" if test is trend_test else "exact"
-    permuted = permutation_test(*data, statistic=result.test, method=method, n_permutations=2000, **bins)
-    assert permuted.p_value == pytest.approx(result.p_value, abs=0.03)
-    if result.test == "weighted_gap":
-        assert result.effect == pytest.approx(-permuted.gap.signed_gap)
+    data = dataset(seed, n=2000, slope=0.02)
+    result = test(*data, method="permutation")
+    assert result.p_value == result.p_permutation
+    assert result.p_permutation == pytest.approx(result.p_asymptotic, abs=0.03)
+
+
+def test_weighted_gap_test_agrees_with_the_permutation_test():
+    data = dataset(1, slope=0.03)
+    result = weighted_gap_test(*data, n_bins=15, matching="equal_width", method="permutation")
+    reference = permutation_test(*data, statistic="weighted_gap")
+    assert result.p_permutation == reference.p_value
+    assert result.effect == pytest.approx(-reference.gap.signed_gap)
 
 
 def test_trend_effect_reads_as_a_tertile_gap():
@@ -216,6 +218,8 @@ def test_match_diagnostic_by_hand_and_by_scipy():
 def test_bad_settings_are_named():
     data = dataset(0, n=200)
     for test in TESTS:
+        with pytest.raises(UnknownName, match="asymptotic, permutation"):
+            test(*data, method="exact")
         with pytest.raises(InvalidInput, match="n_bins"):
             test(*data, n_bins=0)
         with pytest.raises(InvalidInput, match="correct"):
@@ -251,6 +255,8 @@ def test_bins_that_do_not_match_confidence_are_noted():
         assert not test(*data).matched
         assert test(*dataset(0, n=100)).matched
     assert "confidence is not matched by 1 bin" in weighted_gap_test(*data, n_bins=1).notes
+    with pytest.raises(InvalidInput, match="seed"):
+        trend_test(*data, method="permutation", seed=-1)
     for test in (cmh_test, weighted_gap_test):
         with pytest.raises(InvalidInput, match="confidence"):
             test([[0.5], [0.5, 0.6]], [1, 0], [1, 2])

@@ -12,7 +12,7 @@ import pytest
 from engine import metrics
 from engine.benchmark import run_benchmark
 from engine.core.errors import UnknownName
-from engine.gaps import routing_gain
+from engine.gaps import matched_gap, routing_gain
 from engine.paper import (
     COUNTERPARTS,
     SOURCES,
@@ -30,7 +30,6 @@ from engine.paper.counterparts import FRAME
 from engine.probes import audit
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, single_models
-from tests.gaps_of_samples import matched_gap
 
 # Column names of these tables are the cache's cells.
 OWN_COLUMNS = {"feature_ablation_vit", "vit_headline"}

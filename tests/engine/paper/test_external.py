@@ -10,9 +10,8 @@ from scipy.special import softmax
 from engine import metrics
 from engine.core.binning import split
 from engine.core.types import RunData
-from engine.gaps import trend_test
+from engine.gaps import matched_gap, trend_test
 from engine.paper.external import against_noise, block_against_full, lift_over_norm, logit_norm
-from tests.gaps_of_samples import matched_gap
 
 
 def made(seed: int, n: int, effect: float = 0.0, name: str = "made") -> RunData:

@@ -99,11 +99,3 @@ def test_a_log_beside_it_is_not_replayed(published: Path):
     published.with_name("cache.duckdb.wal").write_bytes(b"anything")
     with pytest.raises(CacheError, match="log beside it"):
         open_cache(published)
-
-
-def test_nor_is_the_log_beside_the_file_that_a_link_leads_to(published: Path, tmp_path: Path):
-    (tmp_path / "link").mkdir()
-    (tmp_path / "link/shown.duckdb").symlink_to(published)
-    published.with_name("cache.duckdb.wal").write_bytes(b"anything")
-    with pytest.raises(CacheError, match="log beside it"):
-        open_cache(tmp_path / "link/shown.duckdb")

@@ -14,13 +14,12 @@ import pytest
 
 from engine.__main__ import main
 from engine.features import FEATURES, CustomFeature, Feature, feature
-from engine.gaps import permutation_test, trend_test
+from engine.gaps import bootstrap_gap, permutation_test, trend_test
 from engine.gaps.combined import combined_test
 from engine.gaps.pooled import trend_scores
 from engine.store import RunRecord, open_cache, publish, write_shard
 from engine.sweep import by_cell, diagnose, multiplicity, score_correlation
 from engine.verdict.cache import judge_cache
-from tests.gaps_of_samples import bootstrap_gap
 
 
 def record(

@@ -9,10 +9,9 @@ from scipy.special import softmax
 from engine.controls import VERDICT, false_alarm_rate
 from engine.core.errors import InvalidInput
 from engine.core.labels import format_p, signed
-from engine.gaps import TestSettings, combine, permutation_test, shape_test, trend_test
+from engine.gaps import TestSettings, bootstrap_gap, combine, permutation_test, shape_test, trend_test
 from engine.gaps.ladder import ladder_test
 from engine.verdict import judge
-from tests.gaps_of_samples import bootstrap_gap
 
 
 def run(seed: int, slope: float = 0.0, n: int = 6000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -33,7 +33,7 @@ SEEDS = [f"replica-micro_{kind}-cifar10-{variant}-s0"
     ],
 )
 def test_evidence_is_rare_where_only_confidence_matters(feature_name, accuracy, n, digits):
-    rate, flagged, _ = size(feature_name, accuracy, n, digits=digits, n_worlds=1000, n_draws=1)
+    rate, flagged = size(feature_name, accuracy, n, digits=digits, n_worlds=1000, n_draws=1)
     assert flagged == 0
     assert rate <= 0.075
 

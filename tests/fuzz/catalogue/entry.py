@@ -22,6 +22,7 @@ from tests.fuzz.strategies import (
     RUN_FIELDS,
     SEED,
     Kind,
+    choice,
     whole,
 )
 
@@ -71,6 +72,7 @@ PREDICTED = {"probabilities": PROBABILITIES, "labels": LABELS}
 CUT = {"n_bins": BINS, "matching": MATCHING, "quantiles": QUANTILES}
 SUPPORT = {"min_support": whole(1, 6)}
 DRAWS = {"seed": SEED}
+P_METHOD = choice("asymptotic", "permutation")
 ACCURACIES = dict.fromkeys(
     ("mean_confidence", "accuracy", "accuracy_low", "accuracy_high", "accuracy_mid", "gap"), EMPTY_BIN
 )

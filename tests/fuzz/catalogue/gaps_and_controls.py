@@ -13,6 +13,8 @@ from tests.fuzz.catalogue.entry import (
     ACCURACIES,
     CUT,
     DRAWS,
+    EMPTY_BIN,
+    P_METHOD,
     PAIR,
     PREDICTED,
     SUPPORT,
@@ -83,6 +85,13 @@ def _told(summary: reliability.CalibrationSummary) -> object:
 GAPS = [
     Entry("tabulate", contingency.tabulate, TRIPLE, CUT),
     Entry(
+        "matched_gap",
+        gaps.matched_gap,
+        TRIPLE,
+        {**CUT, **SUPPORT},
+        missing=ACCURACIES | {f"accuracy_{name}": EMPTY_BIN for name in ("low", "mid", "high")},
+    ),
+    Entry(
         "permutation_test",
         gaps.permutation_test,
         TRIPLE,
@@ -97,16 +106,23 @@ GAPS = [
         missing=ACCURACIES,
     ),
     Entry(
+        "bootstrap_gap",
+        gaps.bootstrap_gap,
+        TRIPLE,
+        {**CUT, **SUPPORT, **DRAWS, "n_resamples": whole(1, 30), "level": FRACTION},
+        missing=ACCURACIES,
+    ),
+    Entry(
         "cmh_test",
         gaps.cmh_test,
         TRIPLE,
-        {"n_bins": SOME_BINS, "matching": MATCHING, "quantiles": QUANTILES},
+        {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "quantiles": QUANTILES},
     ),
     Entry(
         "trend_test",
         gaps.trend_test,
         TRIPLE,
-        {"n_bins": SOME_BINS, "matching": MATCHING, "clusters": LABELS},
+        {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "n_permutations": whole(1, 30), **DRAWS},
     ),
     Entry("shape_test", gaps.shape_test, TRIPLE, {"clusters": LABELS}),
     Entry("combined_test", gaps.combined_test, TRIPLE, {"clusters": LABELS}, covers=(gaps.combined_test, gaps.combine)),
@@ -129,7 +145,7 @@ GAPS = [
         "weighted_gap_test",
         gaps.weighted_gap_test,
         TRIPLE,
-        {"n_bins": SOME_BINS, "matching": MATCHING, "quantiles": QUANTILES, **SUPPORT},
+        {"n_bins": SOME_BINS, "matching": MATCHING, "method": P_METHOD, "quantiles": QUANTILES, **SUPPORT},
     ),
     Entry(
         "match_diagnostic",

@@ -1,1 +1,0 @@
-"""Site: every page for every run as static files that open without Python, a server or a network."""
