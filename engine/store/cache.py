@@ -250,7 +250,10 @@ def _matrix_from_lists(column: Any, width: int) -> FloatArray:
 
 
 def _whole_numbers(column: Any) -> IntArray | None:
+    """None where nobody knows them; a run of which some are known is damaged."""
     if column.null_count == len(column):
         return None
+    if column.null_count:
+        raise ValueError("some numbers are missing")
     values: IntArray = column.to_numpy().astype(np.int64)
     return values

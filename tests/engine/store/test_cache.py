@@ -89,6 +89,12 @@ def test_refused_and_nothing_changed(case, published, tmp_path):
     assert listing(tmp_path) == before
 
 
+def test_a_run_that_lacks_some_of_its_labels_is_refused(published):
+    change(published, "UPDATE samples SET label = NULL WHERE run_id = 'run0' AND sample_id = 3")
+    with open_cache(published) as cache, pytest.raises(CacheError, match="damaged"):
+        cache.load("run0")
+
+
 def test_a_cache_of_version_1_opens_without_clusters_and_is_written_anew(published, tmp_path):
     for sql in (
         "ALTER TABLE samples DROP COLUMN cluster",
